@@ -1,0 +1,54 @@
+# Two commands need nothing but Python >= 3.11 and a package index: make demo, make test.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+export ADACORR_DATA ?= $(wildcard ../shared/data)
+
+.PHONY: demo test lint types unit bench hard docs build clean browser
+
+# One stamp per set of extras: `make demo` installs less than `make test`.
+$(VENV)/.train: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[train]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/.train
+
+demo: $(VENV)/.train          ## correct 40% wrong labels on real handwritten digits
+	$(BIN)/python examples/demo.py
+
+test: lint types unit         ## everything CI runs
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/pyright
+
+unit: $(VENV)/.dev browser
+	$(BIN)/python -m pytest
+
+browser:                      ## the review page is tested in Debian's Chromium
+	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+	  && apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core >/dev/null; } \
+	  || echo "chromium not found: install it (Debian: apt-get install chromium) to run the browser tests"
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: $(VENV)/.dev           ## speed and memory, as ratios measured in one run
+	for script in benchmarks/kernel.py benchmarks/table.py benchmarks/startup.py benchmarks/train.py; do $(BIN)/python $$script || exit 1; done
+
+hard: $(VENV)/.dev            ## kills, malformed input, full disks: slow, outside CI
+	$(BIN)/python -m tests.hard
+
+build: $(VENV)/.dev
+	$(BIN)/python -m build
+
+clean:
+	rm -rf $(VENV) dist docs/_build .pytest_cache .ruff_cache adacorr-demo

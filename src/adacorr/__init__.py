@@ -1,0 +1,44 @@
+"""adacorr: find, fix and certify wrong labels.
+
+>>> import adacorr
+>>> result = adacorr.correct([0, 1, 1], [[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]], delta=0.9)
+>>> result.labels
+array([0, 0, 1])
+
+Everything is imported on first use, so ``import adacorr`` costs little more than numpy and never
+loads torch.
+"""
+
+from importlib import import_module
+
+from adacorr._version import __version__
+
+_FUNCTIONS = {
+    "Correction": "adacorr.core.correct",
+    "InputError": "adacorr.core.validation",
+    "correct": "adacorr.core.correct",
+    "estimate_transition": "adacorr.core.transition",
+}
+_MODULES = {
+    "certificate": "adacorr.core.certificate",
+    "data": "adacorr.data",
+    "estimators": "adacorr.estimators",
+    "noise": "adacorr.core.noise",
+    "tables": "adacorr.tables",
+    "theory": "adacorr.theory",
+    "train": "adacorr.train",
+}
+
+__all__ = ["__version__", *_FUNCTIONS, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str):
+    if name in _FUNCTIONS:
+        return getattr(import_module(_FUNCTIONS[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    raise AttributeError(f"module 'adacorr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,211 @@
+"""Every check of the user's arrays, in one place and one wording: expected ..., got ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+SUM_TOLERANCE = 1e-2
+"""Rows of ``pred_probs`` must sum to one within this (the likelihood ratio itself is scale free)."""
+
+_CHUNK_ELEMENTS = 1 << 20  # rows are checked in pieces that stay in cache
+
+
+class InputError(ValueError):
+    """The user's input is not usable; the message is one line: expected ..., got ..."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Labels as class indices, and the way back."""
+
+    codes: NDArray[np.int64]
+    classes: NDArray[Any]
+    as_codes: bool  # the user's labels were indices already
+
+    def decode(self, codes: NDArray[np.integer]) -> NDArray[Any]:
+        """Class indices -> labels of the kind that the user passed."""
+        return codes.astype(np.int64) if self.as_codes else self.classes[codes]
+
+
+def check_pred_probs(
+    pred_probs: ArrayLike, *, normalize: bool = False, name: str = "pred_probs", first_row: int = 0
+) -> NDArray[np.floating]:
+    """Return `pred_probs` as an (N, K) float array without copying, or say what is wrong.
+
+    Parameters
+    ----------
+    pred_probs : array-like of shape (N, K), K >= 2, N >= 1
+    normalize : accept rows of any positive sum; the result is then a normalised copy.
+    name, first_row : how messages name the array and number its rows.
+    """
+    f = np.asarray(pred_probs)
+    if f.ndim != 2:
+        raise InputError(f"{name}: expected shape (N, K), got {f.shape}")
+    if f.shape[0] == 0:
+        raise InputError(f"{name}: expected at least one row, got none")
+    if f.shape[1] < 2:
+        raise InputError(f"{name}: expected at least 2 classes (columns), got {f.shape[1]}")
+    if f.dtype == object or f.dtype.kind not in "fiub":
+        raise InputError(f"{name}: expected numbers, got dtype {f.dtype}")
+    if f.dtype not in (np.float16, np.float32, np.float64):
+        f = f.astype(np.float64)
+    step = max(1, _CHUNK_ELEMENTS // f.shape[1])
+    for start in range(0, len(f), step):
+        _check_rows(f[start : start + step], normalize, name, first_row + start)
+    if normalize:
+        f = f.astype(np.float64 if f.dtype == np.float64 else np.float32)
+        f /= f.sum(axis=1, keepdims=True)
+    return f
+
+
+def _check_rows(block: NDArray[np.floating], normalize: bool, name: str, first_row: int) -> None:
+    sums = block.sum(axis=1, dtype=np.float64)
+    # A NaN or infinity survives the sum; a negative entry is found by the minimum alone.
+    if not (np.isfinite(sums).all() and block.min() >= 0):
+        explain_bad_rows(block, name, first_row)
+    off = sums <= 0 if normalize else np.abs(sums - 1) > SUM_TOLERANCE
+    if off.any():
+        row = int(off.argmax())
+        expected = "a positive sum" if normalize else f"a sum of 1 (within {SUM_TOLERANCE})"
+        raise InputError(
+            f"{name}: expected rows with {expected}, got {sums[row]:.6g} in row {first_row + row}"
+        )
+
+
+def explain_bad_rows(block: NDArray[np.floating], name: str, first_row: int) -> None:
+    """Raise for the first entry that is not a finite non-negative number."""
+    bad = ~(np.isfinite(block) & (block >= 0))
+    if bad.any():
+        row, column = np.unravel_index(int(bad.argmax()), bad.shape)
+        raise InputError(
+            f"{name}: expected finite probabilities >= 0, got {block[row, column]} "
+            f"in row {first_row + int(row)}, column {int(column)}"
+        )
+
+
+def encode_labels(
+    labels: ArrayLike, n_classes: int, classes: Sequence[Any] | ArrayLike | None = None
+) -> Encoded:
+    """Turn integer or string labels into class indices in [0, n_classes).
+
+    Without `classes`, integers must be indices already and strings are matched to the columns of
+    ``pred_probs`` in sorted order, which needs every class to occur.
+    """
+    y = _label_array(labels)
+    if classes is not None:
+        return _encode_known(y, _class_array(classes, n_classes))
+    if y.dtype.kind in "iu":
+        _check_range(y, n_classes)
+        return Encoded(y.astype(np.int64), np.arange(n_classes), True)
+    found, codes = np.unique(y, return_inverse=True)
+    if len(found) != n_classes:
+        raise InputError(
+            f"labels: expected {n_classes} distinct names, one per column of pred_probs, "
+            f"got {len(found)}; pass classes= to name the columns"
+        )
+    return Encoded(codes.astype(np.int64), found, False)
+
+
+def _label_array(labels: ArrayLike) -> NDArray[Any]:
+    y = np.asarray(labels)
+    if y.ndim != 1:
+        raise InputError(f"labels: expected shape (N,), got {y.shape}")
+    if y.dtype == object:
+        kinds = {type(value) for value in y.tolist()}
+        if not all(issubclass(kind, str) for kind in kinds):
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise InputError(f"labels: expected all integers or all strings, got {names}")
+        y = y.astype(str)
+    if y.dtype.kind == "b":
+        y = y.astype(np.int64)
+    if y.dtype.kind not in "iuU":
+        raise InputError(f"labels: expected integers or strings, got dtype {y.dtype}")
+    return y
+
+
+def _class_array(classes: Sequence[Any] | ArrayLike, n_classes: int) -> NDArray[Any]:
+    names = np.asarray(classes)
+    if names.dtype == object:
+        names = names.astype(str)
+    if names.shape != (n_classes,):
+        raise InputError(
+            f"classes: expected {n_classes} names, one per column of pred_probs, "
+            f"got shape {names.shape}"
+        )
+    if len(np.unique(names)) != n_classes:
+        raise InputError("classes: expected distinct names, got a repeated one")
+    return names
+
+
+def _encode_known(y: NDArray[Any], names: NDArray[Any]) -> Encoded:
+    if y.dtype.kind in "iu" and names.dtype.kind == "U":  # indices, with names for display
+        _check_range(y, len(names))
+        return Encoded(y.astype(np.int64), names, True)
+    order = np.argsort(names)
+    place = np.minimum(np.searchsorted(names[order], y), len(names) - 1)
+    codes = order[place]
+    unknown = names[codes] != y
+    if unknown.any():
+        row = int(unknown.argmax())
+        raise InputError(f"labels: expected one of the class names, got {y[row]!s} in row {row}")
+    return Encoded(codes.astype(np.int64), names, False)
+
+
+def _check_range(y: NDArray[np.integer], n_classes: int) -> None:
+    bad = (y < 0) | (y >= n_classes)
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(
+            f"labels: expected integers in [0, {n_classes}), got {y[row]} in row {row}"
+        )
+
+
+def check_same_length(labels: NDArray[Any], pred_probs: NDArray[Any]) -> None:
+    """Labels and probabilities describe the same samples."""
+    if len(labels) != len(pred_probs):
+        raise InputError(
+            f"labels and pred_probs: expected the same length, "
+            f"got {len(labels)} and {len(pred_probs)}"
+        )
+
+
+def check_delta(delta: ArrayLike, n_classes: int) -> NDArray[np.float64]:
+    """A threshold in (0, 1], or a (K, K) array ``delta[suggested, given]`` of them."""
+    d = np.asarray(delta, dtype=np.float64)
+    if d.shape not in ((), (n_classes, n_classes)):
+        raise InputError(
+            f"delta: expected a number or shape ({n_classes}, {n_classes}), got shape {d.shape}"
+        )
+    if not (np.isfinite(d).all() and (d >= 0).all()) or (d.ndim == 0 and not 0 < d <= 1):
+        raise InputError(f"delta: expected values in (0, 1], got {d if d.ndim == 0 else 'others'}")
+    return d
+
+
+def check_transition(T: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
+    """A row-stochastic (K, K) matrix, ``T[i, j] = P(given = j | true = i)``."""
+    matrix = np.asarray(T, dtype=np.float64)
+    k = n_classes if n_classes is not None else (matrix.shape[0] if matrix.ndim else 0)
+    if matrix.shape != (k, k) or k < 2:
+        raise InputError(
+            f"T: expected shape ({k}, {k}) with at least 2 classes, got {matrix.shape}"
+        )
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise InputError("T: expected finite entries >= 0, got others")
+    sums = matrix.sum(axis=1)
+    if (np.abs(sums - 1) > 1e-6).any():
+        row = int(np.abs(sums - 1).argmax())
+        raise InputError(f"T: expected rows that sum to 1, got {sums[row]:.6g} in row {row}")
+    return matrix
+
+
+def check_rate(rate: float, name: str = "rate") -> float:
+    """A noise rate in [0, 1]."""
+    value = float(rate)
+    if not 0 <= value <= 1:
+        raise InputError(f"{name}: expected a number in [0, 1], got {rate}")
+    return value

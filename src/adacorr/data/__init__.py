@@ -1,0 +1,1 @@
+"""Named datasets, image folders, tables and arrays -> one Dataset type. Needs no torch."""

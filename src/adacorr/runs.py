@@ -1,0 +1,118 @@
+"""A run directory on disk: names, atomic writes, checked reads. Needs no torch.
+
+    config.toml        how to run it again: [run], [data], [method], ...
+    metrics.jsonl      one line per epoch
+    labels.parquet     index, given, corrected, ratio, flipped, suggested (class indices), and
+                       confidence and truth where known
+    pred_probs.npy     (N, K) float32
+    model.safetensors  weights
+    checkpoint/        what resume needs
+    report.html, review.sqlite
+
+Everything downstream of training (predict, report, review, theory, bench) reads only this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REQUIRED_COLUMNS = ("index", "given", "corrected", "ratio", "flipped", "suggested")
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling of `path`; it takes the name only if the block succeeds."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb") as handle:
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+@dataclass(frozen=True)
+class Run:
+    """Paths and checked reads of one run directory."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run directory, or one line that says what is missing."""
+        run = cls(Path(path))
+        if not run.path.is_dir():
+            raise InputError(f"{path}: expected a run directory, got no such folder")
+        for name in ("config.toml", "labels.parquet"):
+            if not (run.path / name).is_file():
+                raise InputError(f"{path}: expected a run directory with {name}, got none")
+        return run
+
+    def file(self, name: str) -> Path:
+        return self.path / name
+
+    def config(self) -> dict[str, Any]:
+        path = self.file("config.toml")
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InputError(f"{path}: expected readable TOML, got {error}") from error
+
+    def class_names(self) -> list[str]:
+        names = self.config().get("data", {}).get("class_names", [])
+        if not isinstance(names, list) or len(names) < 2:
+            raise InputError(f"{self.file('config.toml')}: expected data.class_names, a list")
+        return [str(name) for name in names]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Per-epoch records; a last line cut short by a kill is ignored."""
+        path = self.file("metrics.jsonl")
+        if not path.is_file():
+            return []
+        records = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(json.JSONDecodeError):
+                records.append(json.loads(line))
+        return [record for record in records if isinstance(record, dict)]
+
+    def labels(self) -> pa.Table:
+        """The label table, checked for its columns."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.file("labels.parquet")
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
+        missing = [name for name in REQUIRED_COLUMNS if name not in table.column_names]
+        if missing:
+            raise InputError(f"{path}: expected columns {REQUIRED_COLUMNS}, got none of {missing}")
+        return table
+
+    def pred_probs(self) -> NDArray[np.floating] | None:
+        """(N, K) probabilities as a read-only memory map, or None when the run has none."""
+        path = self.file("pred_probs.npy")
+        if not path.is_file():
+            return None
+        try:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise InputError(f"{path}: expected a plain .npy array, got {error}") from error

@@ -1,0 +1,1 @@
+"""Labels and probabilities on disk: csv, parquet, npy; streaming; engines."""

@@ -1,0 +1,1 @@
+"""The paper's theory as functions, and its experiments."""
