@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 SUM_TOLERANCE = 1e-2
-"""Rows of ``pred_probs`` must sum to one within this (the likelihood ratio itself is scale free)."""
+"""Rows of ``pred_probs`` must sum to one within this; the likelihood ratio is scale free."""
 
 _CHUNK_ELEMENTS = 1 << 20  # rows are checked in pieces that stay in cache
 

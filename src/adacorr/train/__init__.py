@@ -1,1 +1,1 @@
-"""."""
+"""Training with noisy labels; the only package that imports torch."""
