@@ -1,0 +1,183 @@
+"""Run the cells of a grid and score them; the only place where training meets the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from importlib.metadata import version
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.bench.grid import Cell, Grid
+from adacorr.bench.records import Record, RecordFile
+from adacorr.core.validation import InputError
+
+CURVES = ("loss", "train_accuracy", "val_accuracy", "test_accuracy", "label_accuracy")
+
+
+def check_cells(grid: Grid) -> None:
+    """Every method, field and noise of the grid exists, before hours of work start."""
+    from adacorr.core import noise
+    from adacorr.train import METHODS
+
+    for cell in grid.cells:
+        method = METHODS.get(cell.fields["method"])
+        if method is None:
+            raise InputError(
+                f"grid {grid.name}: expected a method of {', '.join(METHODS)}, "
+                f"got {cell.fields['method']!r}"
+            )
+        known = {field.name for field in dataclasses.fields(method)}  # pyright: ignore[reportArgumentType]
+        unknown = set(cell.fields) - known - {"method"}
+        if unknown:
+            raise InputError(
+                f"grid {grid.name}: expected fields of {method.name} ({', '.join(sorted(known))}), "
+                f"got {', '.join(sorted(unknown))}"
+            )
+        if cell.noise != "none":
+            noise.parse(cell.noise, 100)  # the form; classes are checked against the data later
+
+
+def run_grid(
+    grid: Grid,
+    records: RecordFile,
+    workers: int = 1,
+    on_record: Callable[[Record], None] = lambda record: None,
+) -> int:
+    """Run every cell that has no record yet; return how many were run.
+
+    Each cell runs in a process of its own, so its peak memory is its own and a crash of one cell
+    stops nothing else. A kill loses the cells under way, never a finished one.
+    """
+    with records.open():
+        finished = records.finished()
+        todo = [cell for cell in grid.cells if cell.key not in finished]
+        for record in _run_all(todo, workers):
+            records.append(record)
+            on_record(record)
+    return len(todo)
+
+
+def _run_all(cells: list[Cell], workers: int) -> Iterable[Record]:
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    pool = ProcessPoolExecutor(
+        workers, get_context("spawn"), _limit_threads, (threads,), max_tasks_per_child=1
+    )
+    with pool:
+        try:
+            queue = iter(cells)
+            running = {pool.submit(run_cell, cell) for cell, _ in zip(queue, range(workers))}  # noqa: B905
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    if (cell := next(queue, None)) is not None:
+                        running.add(pool.submit(run_cell, cell))
+                    yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _limit_threads(threads: int) -> None:
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def run_cell(cell: Cell) -> Record:
+    """Load, corrupt, train, score."""
+    from adacorr.core import noise
+    from adacorr.data import load
+    from adacorr.train import METHODS, fit
+    from adacorr.train.nets import make_factory
+
+    started = time.perf_counter()
+    splits = load(cell.dataset, seed=cell.seed, **cell.data)
+    train, test = splits.train, splits.test
+    truth = train.truth if train.truth is not None else train.labels
+    given = train.labels
+    if cell.noise != "none":
+        T = noise.parse(cell.noise, train.n_classes)
+        given = noise.inject(truth, T, np.random.default_rng([cell.seed, 1]))
+    arguments = dict(cell.train)
+    factory = make_factory(arguments.pop("net", None), np.asarray(train.features[0]).shape)
+    fields = {key: value for key, value in cell.fields.items() if key != "method"}
+
+    def score(end: Any) -> dict[str, float]:
+        """What the curves show beyond training's own metrics."""
+        scores = {"label_accuracy": float((end.labels == truth).mean())}
+        if test is not None:
+            scores["test_accuracy"] = accuracy(end.predict(test.features), test.labels)
+        return scores
+
+    result = fit(
+        factory,
+        train.features,
+        given,
+        method=METHODS[cell.fields["method"]](**fields),
+        seed=cell.seed,
+        class_names=train.class_names,
+        on_epoch=score,
+        **arguments,
+    )
+    return _record(cell, result, given, truth, time.perf_counter() - started)
+
+
+def accuracy(pred_probs: NDArray[np.floating], labels: NDArray[np.int64]) -> float:
+    return float((pred_probs.argmax(axis=1) == labels).mean())
+
+
+def _record(
+    cell: Cell, result: Any, given: NDArray[np.int64], truth: NDArray[np.int64], seconds: float
+) -> Record:
+    history = result.history
+    chosen = max(range(len(history)), key=lambda i: history[i]["val_accuracy"])
+    curves = {
+        name: [round(float(line[name]), 5) for line in history]
+        for name in CURVES
+        if all(name in line for line in history)
+    }
+    test = curves.get("test_accuracy")
+    return {
+        "key": cell.key,
+        **{name: getattr(cell, name) for name in ("dataset", "noise", "method", "seed")},
+        "config": dataclasses.asdict(cell),
+        "versions": {name: version(name) for name in ("adacorr", "torch", "numpy")}
+        | {"python": platform.python_version()},
+        "test_accuracy_last": test[-1] if test else None,
+        "test_accuracy_selected": test[chosen] if test else None,
+        "selected_epoch": chosen + 1,
+        **score_labels(given, result.labels, truth),
+        "curves": curves,
+        "seconds": round(seconds, 2),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def score_labels(
+    given: NDArray[np.int64], corrected: NDArray[np.int64], truth: NDArray[np.int64]
+) -> dict[str, float | None]:
+    """Share of right labels before and after, and how good the flips are.
+
+    >>> score_labels(np.array([0, 1, 1, 0]), np.array([0, 0, 1, 1]), np.array([0, 0, 1, 0]))
+    {'label_accuracy_before': 0.75, 'label_accuracy_after': 0.75, 'flip_precision': 0.5,
+     'flip_recall': 1.0}
+    """
+    flipped = given != corrected
+    wrong = given != truth
+    fixed = int((flipped & (corrected == truth)).sum())
+    return {
+        "label_accuracy_before": round(float((~wrong).mean()), 5),
+        "label_accuracy_after": round(float((corrected == truth).mean()), 5),
+        "flip_precision": round(fixed / int(flipped.sum()), 5) if flipped.any() else None,
+        "flip_recall": round(fixed / int(wrong.sum()), 5) if wrong.any() else None,
+    }

@@ -1,0 +1,203 @@
+"""``adacorr bench``: run a grid, print the paper's table, draw its figures, test differences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from adacorr.core.validation import InputError
+
+app = App(name="bench", help="Run a grid of methods and print the paper's table.")
+Value = Literal["test_accuracy_last", "test_accuracy_selected", "label_accuracy_after"]
+
+
+@app.command
+def run(
+    grid: Path,
+    *,
+    output: Path | None = None,
+    workers: int = 1,
+    dry_run: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Run a grid; cells that have a record already are not run again.
+
+    Example: adacorr bench run grids/mnist.toml --workers 2
+
+    Parameters
+    ----------
+    grid
+        A TOML file: datasets, noise, methods, seeds.
+    output
+        Where the records go (one JSON line per cell). Default: results/NAME.jsonl.
+    workers
+        Cells at a time; the cores are shared out among them.
+    dry_run
+        Check the grid and say what would run.
+    quiet
+        No progress.
+    """
+    from adacorr.bench.grid import read_grid
+    from adacorr.bench.records import RecordFile
+    from adacorr.bench.run import check_cells, run_grid
+
+    if workers < 1:
+        raise InputError(f"workers: expected at least 1, got {workers}")
+    plan = read_grid(grid)
+    check_cells(plan)
+    file = RecordFile(output or Path("results") / f"{plan.name}.jsonl")
+    left = len(plan.cells) - len(file.finished() & {cell.key for cell in plan.cells})
+    if dry_run:
+        print(f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}")
+        return
+    with _progress(left, quiet) as advance:
+        count = run_grid(plan, file, workers, advance)
+    if not quiet:
+        print(f"{count} cells run, {len(plan.cells) - count} had a record; records in {file.path}")
+
+
+def _progress(total: int, quiet: bool):
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    @contextmanager
+    def show():
+        console = Console(stderr=True, quiet=quiet)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+            task = bar.add_task("cells", total=total)
+
+            def advance(record: dict) -> None:
+                place = " ".join(str(record[k]) for k in ("dataset", "noise", "method", "seed"))
+                score = record["test_accuracy_last"]
+                shown = "no test set" if score is None else f"test {100 * score:.1f}%"
+                bar.console.print(f"{place}: {shown}, {record['seconds']:.0f} s", highlight=False)
+                bar.advance(task)
+
+            yield advance
+
+    return show()
+
+
+@app.command
+def table(
+    records: Path,
+    *,
+    value: Value = "test_accuracy_last",
+    format: Annotated[Literal["text", "markdown", "latex", "csv"], Parameter("--format")] = "text",
+) -> None:
+    """Print the paper's table: mean and standard deviation over seeds, best in bold.
+
+    Example: adacorr bench table results/mnist.jsonl --format markdown
+
+    Parameters
+    ----------
+    records
+        A records file, or a folder of them.
+    value
+        What to average.
+    format
+        How to print it.
+    """
+    from adacorr.bench.records import read_records
+    from adacorr.bench.tables import build_table, render
+
+    print(render(build_table(read_records(records), value), format))
+
+
+@app.command
+def plot(
+    records: Path,
+    *,
+    output: Path = Path("figures"),
+    dataset: str | None = None,
+    noise: str = "uniform:0.4",
+    methods: tuple[str, ...] = ("adacorr", "standard"),
+) -> None:
+    """Draw convergence curves and accuracy against noise (PNG and SVG).
+
+    Example: adacorr bench plot results/mnist.jsonl --output figures
+
+    Parameters
+    ----------
+    records
+        A records file, or a folder of them.
+    output
+        The folder to write to.
+    dataset
+        Only this one. Default: each dataset in the records.
+    noise
+        Of the convergence curves.
+    methods
+        Of the convergence curves, side by side.
+    """
+    from adacorr.bench.plots import plot_accuracy, plot_convergence
+    from adacorr.bench.records import read_records
+
+    found = read_records(records)
+    names = [dataset] if dataset else list(dict.fromkeys(r["dataset"] for r in found))
+    output.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in names:
+        here = [r for r in found if r["dataset"] == name]
+        file = name.replace(":", "-")
+        if {r["method"] for r in here if r["noise"] == noise} >= set(methods):
+            written += plot_convergence(here, name, noise, methods, output / f"{file}-convergence")
+        for kind in ("uniform", "pair"):
+            if any(r["noise"].startswith(f"{kind}:") for r in here):
+                written += plot_accuracy(here, name, kind, output / f"{file}-{kind}")
+    if not written:
+        raise InputError(f"{records}: expected runs of {methods} at {noise}, got none")
+    print("\n".join(str(path) for path in written))
+
+
+@app.command
+def compare(
+    records: Path,
+    a: str,
+    b: str | None = None,
+    *,
+    value: Value = "test_accuracy_last",
+    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+) -> None:
+    """Test whether method A beats method B (default: each other one), paired over seeds.
+
+    Example: adacorr bench compare results/mnist.jsonl adacorr standard
+
+    Parameters
+    ----------
+    records
+        A records file, or a folder of them.
+    a, b
+        Names of methods in the records.
+    value
+        What to compare.
+    json_
+        Print JSON.
+    """
+    from adacorr.bench.compare import compare as test
+    from adacorr.bench.records import read_records
+
+    found = read_records(records)
+    others = [b] if b else [m for m in dict.fromkeys(r["method"] for r in found) if m != a]
+    results = [test(found, a, other, value) for other in others]
+    if json_:
+        print(json.dumps([asdict(result) for result in results]))
+        return
+    for r in results:
+        print(
+            f"{r.a} - {r.b}: {r.mean:+.2f} points over {r.columns} columns ({r.n} paired runs), "
+            f"ahead in {r.wins}, p = {r.p_value:.4f}"
+        )
