@@ -209,3 +209,39 @@ def check_rate(rate: float, name: str = "rate") -> float:
     if not 0 <= value <= 1:
         raise InputError(f"{name}: expected a number in [0, 1], got {rate}")
     return value
+
+
+def check_number(
+    value: float,
+    name: str,
+    *,
+    above: float = -np.inf,
+    at_least: float = -np.inf,
+    below: float = np.inf,
+    at_most: float = np.inf,
+) -> float:
+    """A finite number within the limits that are given.
+
+    >>> check_number(0.95, "confidence", above=0, below=1)
+    0.95
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if np.isfinite(number) and above < number < below and at_least <= number <= at_most:
+        return number
+    limits = {">": above, ">=": at_least, "<": below, "<=": at_most}
+    wanted = " and ".join(
+        f"{sign} {limit:g}" for sign, limit in limits.items() if abs(limit) < np.inf
+    )
+    raise InputError(f"{name}: expected a number {wanted or 'that is finite'}, got {value}")
+
+
+def check_count(value: int, name: str, *, at_least: int = 0) -> int:
+    """A whole number, not below `at_least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputError(f"{name}: expected a whole number, got {value}")
+    if value < at_least:
+        raise InputError(f"{name}: expected a whole number >= {at_least}, got {value}")
+    return int(value)
