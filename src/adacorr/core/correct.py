@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.lrt import ThresholdRule
-from adacorr.core.validation import check_pred_probs, check_same_length, encode_labels
+from adacorr.core.lrt import Rule, ThresholdRule
+from adacorr.core.posterior import PosteriorRule, fit_posterior
+from adacorr.core.sampling import sample_rows, sample_size
+from adacorr.core.validation import (
+    InputError,
+    check_pred_probs,
+    check_same_length,
+    check_transition,
+    encode_labels,
+)
 
 
 @dataclass(frozen=True)
@@ -20,30 +28,96 @@ class Correction:
     Attributes
     ----------
     labels : the corrected labels, of the kind that was passed in.
-    ratio : the likelihood ratio behind each decision, in [0, 1]; small means doubtful.
+    ratio : the likelihood ratio behind each decision, in [0, 1]; small means doubtful. Under
+        "auto", P(given label is right) / P(suggestion is right), so that the threshold is 1.
     flipped : where the label was changed.
-    suggested : what the classifier would say; equals `labels` where flipped.
+    suggested : what the rule would say; equals `labels` where flipped.
+    confidence : under "auto", the estimated probability that the label after correction is right.
+    to_review : flips that `max_flip_error` withheld: not applied, for a person to look at.
+    expected_wrong_flips, expected_missed_errors : under "auto", how many of the flips are
+        expected to be wrong, and how many wrong labels are expected to remain unchanged.
+    noise_rate : under "auto", the estimated share of wrong labels before correction.
+    T : under "auto", the estimated (or given) transition matrix.
+    note : what the rule found, in plain words.
     """
 
     labels: NDArray[Any]
     ratio: NDArray[np.float64]
     flipped: NDArray[np.bool_]
     suggested: NDArray[Any]
+    confidence: NDArray[np.float64] | None = None
+    to_review: NDArray[np.bool_] | None = None
+    expected_wrong_flips: float | None = None
+    expected_missed_errors: float | None = None
+    noise_rate: float | None = None
+    T: NDArray[np.float64] | None = None
+    note: str = ""
 
     @property
     def n_flipped(self) -> int:
         return int(self.flipped.sum())
 
 
+def fit_rule(
+    codes: NDArray[np.int64],
+    pred_probs: NDArray[np.floating],
+    *,
+    delta: ArrayLike | str = "auto",
+    T: ArrayLike | None = None,
+    max_flip_error: float | None = None,
+) -> Rule:
+    """The rule that :func:`correct` applies, fitted to checked rows (all of them, or a sample).
+
+    Parameters
+    ----------
+    codes : (N,) class indices.
+    pred_probs : (N, K), out of sample.
+    delta : "auto", or a threshold for Procedure 1 (then nothing is fitted).
+    T, max_flip_error : as in :func:`correct`; for "auto" only.
+
+    >>> rule = fit_rule(np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]), delta=0.5)
+    >>> rule.decide(np.array([1]), np.array([[0.7, 0.3]])).flipped
+    array([ True])
+    """
+    k = pred_probs.shape[1]
+    if not isinstance(delta, str):
+        for name, value in (("T", T), ("max_flip_error", max_flip_error)):
+            if value is not None:
+                raise InputError(f"{name}: expected only with delta='auto', got delta={delta}")
+        return ThresholdRule.create(delta, k)
+    if delta != "auto":
+        raise InputError(f"delta: expected 'auto' or a number in (0, 1], got {delta!r}")
+    if max_flip_error is not None and not 0 < max_flip_error <= 1:
+        raise InputError(f"max_flip_error: expected a number in (0, 1], got {max_flip_error}")
+    known = None if T is None else check_transition(T, k)
+    rows = sample_rows(len(codes), sample_size(k))
+    return fit_posterior(codes[rows], pred_probs[rows], known, max_flip_error)
+
+
 def correct(
     labels: ArrayLike,
     pred_probs: ArrayLike,
-    delta: ArrayLike = 0.9,
+    delta: ArrayLike | str = "auto",
+    T: ArrayLike | None = None,
     *,
     classes: Sequence[Any] | None = None,
     normalize: bool = False,
+    max_flip_error: float | None = None,
 ) -> Correction:
-    """LRT-Correction (Procedure 1 of Zheng et al. 2020).
+    """Correct labels with the predictions of a classifier that did not see them.
+
+    Parameters
+    ----------
+    labels : (N,) integers or strings, possibly wrong.
+    pred_probs : (N, K) out-of-sample probabilities, for example from ``cross_val_predict``.
+    delta : "auto" fits a noise model and flips where another label is more probable than the
+        given one; a number in (0, 1] is LRT-Correction (Procedure 1 of Zheng et al. 2020): flip
+        to the argmax when f[label] / f[argmax] < delta.
+    T : (K, K), ``T[i, j] = P(given = j | true = i)`` if you know it; "auto" then does not guess.
+    classes : names of the columns, when the labels do not tell.
+    normalize : accept rows that do not sum to one.
+    max_flip_error : with "auto", apply only flips whose estimated probability of being wrong is
+        below this; the others are listed in ``to_review``.
 
     >>> result = correct(["cat", "dog"], [[0.9, 0.1], [0.8, 0.2]], delta=0.9)
     >>> result.labels.tolist(), result.ratio.round(2).tolist()
@@ -52,11 +126,25 @@ def correct(
     f = check_pred_probs(pred_probs, normalize=normalize)
     given = encode_labels(labels, f.shape[1], classes)
     check_same_length(given.codes, f)
-    decision = ThresholdRule.create(delta, f.shape[1]).decide(given.codes, f)
+    rule = fit_rule(given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error)
+    decision = rule.decide(given.codes, f)
     new = np.where(decision.flipped, decision.suggested, given.codes)
-    return Correction(
+    result = Correction(
         labels=given.decode(new),
         ratio=decision.ratio,
         flipped=decision.flipped,
         suggested=given.decode(decision.suggested),
+    )
+    if not isinstance(rule, PosteriorRule) or decision.confidence is None:
+        return result
+    doubt = 1 - decision.confidence
+    return replace(
+        result,
+        confidence=decision.confidence,
+        to_review=decision.review,
+        expected_wrong_flips=float(doubt[decision.flipped].sum()),
+        expected_missed_errors=float(doubt[~decision.flipped].sum()),
+        noise_rate=rule.summary["noise_rate"],
+        T=rule.T,
+        note=rule.summary["note"],
     )

@@ -7,7 +7,7 @@ Small inputs take numpy; larger ones a fused numba kernel (few classes) or threa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,10 +23,16 @@ class Decision:
     ratio: NDArray[np.float64]
     flipped: NDArray[np.bool_]
     confidence: NDArray[np.float64] | None = None  # P(new label is right), where the rule knows it
+    review: NDArray[np.bool_] | None = None  # flips withheld for a person, where a limit was set
 
 
 class Rule(Protocol):
     """A fitted correction rule: the same rows give the same decisions in any batch."""
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Plain values that describe the rule: `rule`, `noise_rate`, `note`."""
+        ...
 
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision: ...
 
@@ -54,6 +60,10 @@ class ThresholdRule:
     @classmethod
     def create(cls, delta: ArrayLike, n_classes: int) -> ThresholdRule:
         return cls(check_delta(delta, n_classes))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return {"rule": "threshold", "noise_rate": None, "note": ""}
 
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
         suggested, ratio = likelihood_ratio(labels, pred_probs)
