@@ -1,0 +1,238 @@
+"""The report's pictures: data in, one titled SVG with a caption and a text alternative out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.plotting import GREY, PALETTE, new_figure, to_svg
+from adacorr.report.summary import RATIO_BINS, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TABLE_CLASSES = 12
+"""Up to this many classes a matrix is a table of numbers, above it is a picture."""
+_LOSSES = ("loss",)
+_NOT_CURVES = ("epoch", "seconds", "time", "lr", "learning_rate", "step", "examples", "samples")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An inline SVG and the words around it."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+def ratio_histogram(summary: Summary, delta: float | None) -> Picture:
+    """How the likelihood ratios are spread, and where labels were changed."""
+    figure, axes = _axes(7.0, 3.2)
+    edges = np.linspace(0, 1, RATIO_BINS + 1)
+    bars: Any = {"width": 1 / RATIO_BINS, "align": "edge"}
+    axes.bar(edges[:-1], summary.ratio_flipped, color=PALETTE["red"], label="changed", **bars)
+    axes.bar(
+        edges[:-1],
+        summary.ratio_kept,
+        bottom=summary.ratio_flipped,
+        color=PALETTE["sky"],
+        label="kept, though the model prefers another class",
+        **bars,
+    )
+    if delta is not None:
+        axes.axvline(delta, color=GREY, linestyle="--", label=f"threshold δ = {delta:g}")
+    axes.set(
+        xlim=(0, 1),
+        xlabel="likelihood ratio: P(given class) / P(most probable class)",
+        ylabel="labels",
+    )
+    _legend_above(axes)
+    described = (
+        f"Histogram of likelihood ratios between 0 and 1. {summary.n_flipped:,} labels were "
+        f"changed and {int(summary.ratio_kept.sum()):,} were kept although the model prefers "
+        f"another class; {summary.n_agreed:,} further labels agree with the model."
+    )
+    caption = (
+        "A ratio near 0 means that the model finds the given class far less probable than its own "
+        f"first choice. The {summary.n_agreed:,} labels that already are the model's first choice "
+        "(ratio 1) are left out."
+    )
+    return Picture("Likelihood ratio of the labels in doubt", _svg(figure, described), caption)
+
+
+def matrix_image(
+    shares: NDArray[np.floating], names: Sequence[str], title: str, rows: str, columns: str
+) -> Picture:
+    """A (K, K) matrix of shares as a raster heat map, for more classes than a table can hold."""
+    k = len(names)
+    figure, axes = _axes(7.0, 6.4)
+    axes.grid(visible=False)
+    image = axes.imshow(shares, vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+    step = max(1, -(-k // 40))
+    ticks = np.arange(0, k, step)
+    short = [name if len(name) <= 14 else name[:13] + "…" for name in names]
+    size = 7 if k > 25 else 8
+    for axis, rotation in ((axes.xaxis, 90), (axes.yaxis, 0)):
+        axis.set_ticks(ticks, [short[i] for i in ticks], rotation=rotation, fontsize=size)
+        for label in axis.get_ticklabels():
+            label.set_parse_math(False)  # a class may be called "$x$"
+    axes.set(xlabel=columns, ylabel=rows)
+    bar = figure.colorbar(image, ax=axes, shrink=0.7)
+    bar.set_label("share of the row")
+    diagonal = float(np.diag(shares).mean())
+    described = (
+        f"Heat map of {k} by {k} classes, {rows} against {columns}. On average {diagonal:.1%} of a "
+        "row lies on the diagonal. The largest entries off the diagonal are in the table."
+    )
+    every = "" if step == 1 else f" Every {step}th class is named on the axes."
+    caption = f"Each row sums to 1; bright cells hold most of a row.{every}"
+    return Picture(title, _svg(figure, described), caption)
+
+
+def convergence(metrics: Sequence[dict[str, float]]) -> Picture | None:
+    """Every per-epoch number of the run that is a share or a loss; None when there is nothing."""
+    shares, losses = _curves(metrics)
+    panels = [(name, group) for name, group in (("share", shares), ("loss", losses)) if group]
+    if not panels:
+        return None
+    figure = new_figure(7.0, 2.9 * len(panels))
+    described = []
+    for i, (kind, group) in enumerate(panels):
+        axes = _bare(figure.add_subplot(len(panels), 1, i + 1))
+        for colour, (name, (x, y)) in zip(_cycle(), group.items(), strict=False):
+            marker = "o" if len(x) == 1 else None
+            axes.plot(x, y, label=_words(name), color=colour, marker=marker)
+            described.append(f"{_words(name)} from {y[0]:.3g} to {y[-1]:.3g}")
+        axes.set(xlabel="epoch", ylabel=kind)
+        if kind == "share":
+            axes.set_ylim(-0.02, 1.02)
+        _legend_above(axes)
+    epochs = len(metrics)
+    alt = f"Curves over {epochs} epochs: {'; '.join(described)}."
+    caption = (
+        "Shares lie between 0 and 1 (1 = all). When corrected labels help, the accuracy on "
+        "held-out data keeps rising instead of falling after the first epochs."
+    )
+    return Picture("Convergence during training", _svg(figure, alt), caption)
+
+
+def reliability_diagram(
+    confidence: NDArray[np.floating],
+    accuracy: NDArray[np.floating],
+    counts: NDArray[np.integer],
+    error: float,
+) -> Picture:
+    """Stated probability against how often it came true, for bins that hold samples."""
+    figure, axes = _axes(5.0, 4.0)
+    filled = np.asarray(counts) > 0
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", label="perfectly calibrated")
+    axes.plot(
+        np.asarray(confidence)[filled],
+        np.asarray(accuracy)[filled],
+        marker="o",
+        color=PALETTE["blue"],
+        label="this model",
+    )
+    axes.set(
+        xlim=(0, 1.02),
+        ylim=(0, 1.02),
+        xlabel="probability of the model's first choice",
+        ylabel="share that agrees with the given label",
+    )
+    _legend_above(axes)
+    alt = (
+        f"Reliability diagram over {int(filled.sum())} bins; the mean gap between stated "
+        f"probability and observed agreement is {error:.3f}."
+    )
+    caption = (
+        "Points on the dashed line mean that a stated 80% agrees with the given label 80% of the "
+        f"time. The mean gap (expected calibration error) is {error:.3f}. The comparison is with "
+        "the given labels, which are partly wrong: the model does not know the true ones."
+    )
+    return Picture("Reliability of the probabilities", _svg(figure, alt), caption)
+
+
+def radius_histogram(radius: NDArray[np.floating]) -> Picture:
+    """How far each row's probabilities may move before its first choice changes."""
+    figure, axes = _axes(7.0, 3.0)
+    values = np.asarray(radius, dtype=np.float64)
+    top = max(float(values.max()), 1e-6)
+    axes.hist(values, bins=40, range=(0, top), color=PALETTE["green"])
+    middle = float(np.median(values))
+    axes.axvline(middle, color=GREY, linestyle="--", label=f"median {middle:.3g}")
+    axes.set(xlim=(0, top), xlabel="certified radius", ylabel="labels")
+    _legend_above(axes)
+    low, high = np.quantile(values, (0.1, 0.9))
+    alt = (
+        f"Histogram of the certified radius: median {middle:.3g}, "
+        f"a tenth of the labels below {low:.3g} and a tenth above {high:.3g}."
+    )
+    caption = (
+        "The radius is how much every probability of a row may be off, at most, before the model's "
+        "first choice could be another class. Labels at the left edge hang on small errors of the "
+        "model; those at the right do not."
+    )
+    return Picture("Certified radius", _svg(figure, alt), caption)
+
+
+def _curves(metrics: Sequence[dict[str, float]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(shares, losses): name -> (epochs, values), at most eight each."""
+    names = list(dict.fromkeys(name for record in metrics for name in record))
+    shares: dict[str, Any] = {}
+    losses: dict[str, Any] = {}
+    for name in names:
+        if name in _NOT_CURVES:
+            continue
+        points = [
+            (record.get("epoch", i + 1), record[name])
+            for i, record in enumerate(metrics)
+            if name in record
+        ]
+        x, y = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+        if any(word in name for word in _LOSSES):
+            losses[name] = (x, y)
+        elif y.min() >= 0 and y.max() <= 1:
+            shares[name] = (x, y)
+    return dict(list(shares.items())[:8]), dict(list(losses.items())[:8])
+
+
+def _words(name: str) -> str:
+    return name[:40].replace("_", " ").replace("$", "＄")  # "$" starts mathematics in matplotlib
+
+
+def _cycle() -> list[str]:
+    return [PALETTE[c] for c in ("blue", "red", "green", "orange", "purple", "sky")] + [GREY] * 2
+
+
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = new_figure(width, height)
+    return figure, _bare(figure.add_subplot())
+
+
+def _bare(axes: Axes) -> Axes:
+    """No background: the page's own shows through, light or dark."""
+    axes.figure.patch.set_alpha(0)
+    axes.patch.set_alpha(0)
+    return axes
+
+
+def _legend_above(axes: Axes) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
+
+
+def _svg(figure: Figure, described: str) -> str:
+    """The figure as inline SVG that a screen reader announces as one described image."""
+    with warnings.catch_warnings():
+        # A class name in a script that the measuring font lacks is drawn by the browser's own.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        text = to_svg(figure)
+    label = escape(described, quote=True)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -1,0 +1,266 @@
+"""A run directory -> one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr._version import __version__
+from adacorr.items import Items, thumbnail
+from adacorr.report import figures
+from adacorr.report.figures import Picture
+from adacorr.report.summary import Flip, Sample, Summary, sample_rows, summarise
+from adacorr.rundata import RunData, clean_text
+from adacorr.runs import Run, atomic
+
+THUMBNAIL_SIDE = 112
+CONFIG_LENGTH = 20_000
+_CONFIG_SECTIONS_WITH_DELTA = ("result", "correct", "method")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a matrix with its share of the row, 0 to 1."""
+
+    text: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A small matrix as a table, or a large one as a picture; with its largest entries."""
+
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    names: tuple[str, ...]
+    picture: Picture | None
+    top: tuple[tuple[str, str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A changed label as the page shows it."""
+
+    flip: Flip
+    given: str
+    corrected: str
+    image: str | None
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, where it comes from, and what it rests on; `value` None: not available."""
+
+    value: float | None
+    basis: str
+
+
+def write_report(run: Run, output: Path | None = None) -> Path:
+    """Write the report of `run` to `output`, or to ``report.html`` in the run directory.
+
+    Returns the path. The page holds its pictures and styles, and forbids the browser any network.
+    """
+    html = render(RunData.open(run))
+    target = run.file("report.html") if output is None else Path(output)
+    with atomic(target) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return target
+
+
+def render(data: RunData) -> str:
+    """The page as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("adacorr.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(_context(data))
+
+
+def _context(data: RunData) -> dict[str, Any]:
+    summary = summarise(data)
+    sample = sample_rows(data)
+    delta = _delta(data)
+    items = Items.open(data)
+    transition = _transition(sample)
+    return {
+        "title": clean_text(data.run.path.resolve().name or "run"),
+        "version": __version__,
+        "summary": summary,
+        "n_classes": data.n_classes,
+        "delta": delta,
+        "story": _story(summary, delta, _text(data, "method", "name")),
+        "noise": _noise_rate(data, transition),
+        "wrong": _expected_wrong(data, summary),
+        "missed": data.number("result", "expected_missed_errors") or summary.expected_missed,
+        "note": _text(data, "result", "note", 500),
+        "changes": _changes(data, summary),
+        "transition": _transition_matrix(data, transition),
+        "sample": sample,
+        "ratios": figures.ratio_histogram(summary, delta),
+        "convergence": figures.convergence(data.metrics()),
+        "reliability": None,
+        "radius": None,
+        "bounds": None,
+        "certain": _examples(data, summary.certain, items),
+        "doubtful": _examples(data, summary.doubtful, items),
+        "items_note": items.note,
+        "rerun": _rerun(data),
+    }
+
+
+def _story(summary: Summary, delta: float | None, method: str | None) -> str:
+    """What was done, in two sentences."""
+    trained = f"was trained with {method} and " if method else ""
+    limit = f"below δ = {delta:g}" if delta is not None else "too low"
+    kept = summary.n - summary.n_flipped
+    return (
+        f"A model {trained}gave each of {summary.n:,} samples a probability per class, and a label "
+        "was changed to the most probable class when the likelihood ratio, P(given class) divided "
+        f"by P(most probable class), was {limit}. That changed {summary.n_flipped:,} labels "
+        f"({summary.changed_share:.1%}) and kept {kept:,}."
+    )
+
+
+def _delta(data: RunData) -> float | None:
+    for section in _CONFIG_SECTIONS_WITH_DELTA:
+        value = data.number(section, "delta")
+        if value is not None and 0 < value <= 1:
+            return value
+    return None
+
+
+def _text(data: RunData, section: str, key: str, limit: int = 80) -> str | None:
+    value = data.section(section).get(key)
+    return clean_text(value, limit) if isinstance(value, str) and value else None
+
+
+def _transition(sample: Sample | None) -> Any | None:
+    from adacorr.core.transition import estimate_transition
+
+    if sample is None or sample.pred_probs.shape[1] > 1000:
+        return None
+    return estimate_transition(sample.labels, sample.pred_probs)
+
+
+def _noise_rate(data: RunData, transition: Any | None) -> Estimate:
+    stored = data.number("result", "noise_rate")
+    if stored is not None and 0 <= stored <= 1:
+        return Estimate(stored, "estimated when the labels were corrected")
+    if transition is None:
+        return Estimate(None, "this run stores no probabilities to estimate it from")
+    kept = float((np.diag(transition.T) * transition.counts).sum())
+    total = int(transition.counts.sum())
+    if total == 0:
+        return Estimate(None, "no row is confidently in any class")
+    return Estimate(
+        1 - kept / total,
+        "share of the rows confidently in one class that carry another label "
+        "(after Northcutt et al. 2021)",
+    )
+
+
+def _expected_wrong(data: RunData, summary: Summary) -> Estimate:
+    stored = data.number("result", "expected_wrong_flips")
+    if stored is not None and stored >= 0:
+        return Estimate(stored, "estimated when the labels were corrected")
+    if summary.expected_wrong is not None:
+        return Estimate(summary.expected_wrong, "sum of 1 − confidence over the changed labels")
+    if summary.n_flipped == 0:
+        return Estimate(0.0, "nothing was changed")
+    return Estimate(None, "this run stores no confidence per label")
+
+
+def _changes(data: RunData, summary: Summary) -> Matrix | None:
+    k = data.n_classes
+    if k > 1000:
+        matrix = None
+    else:
+        counts = summary.matrix()
+        matrix = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    names = data.class_names
+    top = tuple(
+        (names[a], names[b], f"{count:,}", f"{count / max(int(summary.given[a]), 1):.1%}")
+        for a, b, count in summary.top_pairs(20)
+    )
+    if matrix is None:
+        return Matrix((), names, None, top)
+    if k > figures.TABLE_CLASSES:
+        title = "Given class (rows) → class after correction (columns)"
+        picture = figures.matrix_image(matrix, names, title, "given", "after correction")
+        return Matrix((), names, picture, top)
+    texts = [[f"{value:,}" for value in row] for row in summary.matrix()]
+    return Matrix(_cells(names, matrix, texts), names, None, top)
+
+
+def _transition_matrix(data: RunData, transition: Any | None) -> Matrix | None:
+    if transition is None:
+        return None
+    T, names = transition.T, data.class_names
+    off = T - np.diag(np.diag(T))
+    order = np.argsort(-off, axis=None, kind="stable")[:20]
+    pairs = [divmod(int(cell), len(names)) for cell in order]
+    top = tuple((names[i], names[j], f"{T[i, j]:.3f}", "") for i, j in pairs if off[i, j] > 0)
+    if len(names) > figures.TABLE_CLASSES:
+        title = "Estimated noise: true class (rows) → given class (columns)"
+        picture = figures.matrix_image(T, names, title, "true class", "given class")
+        return Matrix((), names, picture, top)
+    texts = [[f"{value:.2f}" for value in row] for row in T]
+    return Matrix(_cells(names, T, texts), names, None, top)
+
+
+def _cells(
+    names: tuple[str, ...], shares: NDArray[np.floating], texts: list[list[str]]
+) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+    return tuple(
+        (name, tuple(Cell(t, float(s)) for t, s in zip(line, share, strict=True)))
+        for name, line, share in zip(names, texts, shares, strict=True)
+    )
+
+
+def _examples(data: RunData, flips: tuple[Flip, ...], items: Items) -> list[Example]:
+    names = data.class_names
+    shown = []
+    for flip in flips:
+        item = items.get(flip.index)
+        small = thumbnail(item.image, THUMBNAIL_SIDE) if item.image else None
+        shown.append(
+            Example(
+                flip=flip,
+                given=names[flip.given],
+                corrected=names[flip.corrected],
+                image=None if small is None else base64.b64encode(small).decode("ascii"),
+                fields={k: clean_text(v, 160) for k, v in list(item.fields.items())[:6]},
+            )
+        )
+    return shown
+
+
+def _rerun(data: RunData) -> dict[str, Any]:
+    run = data.section("run")
+    command = run.get("command")
+    if isinstance(command, list):
+        command = " ".join(str(part) for part in command)
+    versions = data.section("versions") or run.get("versions")
+    config = data.run.file("config.toml").read_text(encoding="utf-8")
+    cut = len(config) > CONFIG_LENGTH
+    return {
+        "command": clean_text(command, 2000) if command else None,
+        "seed": next(
+            (clean_text(v) for v in (run.get("seed"), data.config.get("seed")) if v is not None),
+            None,
+        ),
+        "versions": {clean_text(k): clean_text(v) for k, v in list(versions.items())[:30]}
+        if isinstance(versions, dict)
+        else {},
+        "config": config[:CONFIG_LENGTH] + ("\n…" if cut else ""),
+    }
