@@ -37,7 +37,7 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": 11,
-    "font.family": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "font.family": "DejaVu Sans",  # ships with matplotlib: a missing family warns per text
     "grid.color": "#E6E6E6",
     "grid.linewidth": 0.8,
     "legend.fontsize": 9,
