@@ -1,1 +1,7 @@
 """Named datasets, image folders, tables and arrays -> one Dataset type. Needs no torch."""
+
+from adacorr.data.arrays import from_arrays
+from adacorr.data.dataset import Dataset, Splits
+from adacorr.data.load import load, open_source
+
+__all__ = ["Dataset", "Splits", "from_arrays", "load", "open_source"]

@@ -1,0 +1,158 @@
+"""Images from files or bytes, decoded when asked for. Contents are never trusted."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+MAX_PIXELS = 64_000_000
+"""A larger image is refused: a few bytes can claim to unpack to gigabytes."""
+DEFAULT_SIZE = 64
+"""Side of the square that images of different sizes are resized to."""
+MAX_SIDE = 256
+"""Images of one larger size are resized as well, unless `image_size` is given."""
+PROBED = 256
+"""How many images are looked at to see whether all have one size."""
+
+
+class LazyImages(Sequence[NDArray[np.uint8]]):
+    """``images[i] -> (H, W, C) uint8``: read, converted and resized at each access.
+
+    Parameters
+    ----------
+    sources : files, or the bytes of files.
+    names : how an error names each of them.
+    size : (height, width); an image of another size is resized (bilinear, aspect not kept).
+    gray : one channel instead of three.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Path | bytes],
+        names: Sequence[str],
+        size: tuple[int, int],
+        gray: bool = False,
+    ) -> None:
+        self.sources, self.names, self.size, self.gray = sources, names, size, gray
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __getitem__(self, i: Any) -> Any:
+        at = int(i)
+        return decode(self.sources[at], self.names[at], self.size, self.gray)
+
+    def take(self, index: NDArray[np.integer]) -> LazyImages:
+        """The images at `index`; nothing is read."""
+        sources = [self.sources[int(i)] for i in index]
+        return LazyImages(sources, [self.names[int(i)] for i in index], self.size, self.gray)
+
+    def load(self) -> NDArray[np.uint8]:
+        """All of them as one (N, H, W, C) array."""
+        out = np.empty((len(self), *self.size, 1 if self.gray else 3), np.uint8)
+
+        def fill(block: range) -> None:
+            for i in block:
+                out[i] = self[i]
+
+        self._over_blocks(fill)
+        return out
+
+    def readable(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Positions of the images that can be read, and the names of the others."""
+        good = np.zeros(len(self), bool)
+
+        def check(block: range) -> None:
+            for i in block:
+                with suppress(InputError):
+                    self[i]
+                    good[i] = True
+
+        self._over_blocks(check)
+        if not good.any():
+            raise InputError(
+                f"{self.names[0]}: expected readable images, got none among {len(self)}"
+            )
+        bad = tuple(self.names[int(i)] for i in np.flatnonzero(~good))
+        return np.flatnonzero(good), bad
+
+    def _over_blocks(self, work: Callable[[range], None]) -> None:
+        step = 512
+        blocks = [range(s, min(s + step, len(self))) for s in range(0, len(self), step)]
+        with ThreadPoolExecutor() as pool:  # Pillow lets go of the interpreter while it decodes
+            list(pool.map(work, blocks))
+
+
+def decode(
+    source: Path | bytes, name: str, size: tuple[int, int] | None = None, gray: bool = False
+) -> NDArray[np.uint8]:
+    """One image as (H, W, C) uint8, or an error that names it."""
+    with _opened(source, name) as image:
+        image = image.convert("L" if gray else "RGB")
+        if size is not None and image.size != (size[1], size[0]):
+            image = image.resize((size[1], size[0]), resample=2)  # bilinear
+        pixels = np.asarray(image, dtype=np.uint8)
+    return pixels[:, :, None] if gray else pixels
+
+
+def probe(source: Path | bytes, name: str) -> tuple[tuple[int, int], bool]:
+    """(height, width) and whether the image is grey, from its header alone."""
+    with _opened(source, name) as image:
+        return (image.height, image.width), image.mode in ("1", "L", "I", "I;16")
+
+
+@contextmanager
+def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
+    from PIL import Image
+
+    handle = io.BytesIO(source) if isinstance(source, bytes) else source
+    try:
+        with Image.open(handle, formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise InputError(
+                    f"{name}: expected at most {MAX_PIXELS} pixels, "
+                    f"got {image.width} x {image.height}"
+                )
+            yield image
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's decoders raise anything from OSError to SyntaxError
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if "cannot identify" in reason:
+            reason = "something else"
+        raise InputError(f"{name}: expected a readable image, got {reason}") from error
+
+
+def common_form(
+    sources: Sequence[Path | bytes], names: Sequence[str], image_size: int | None
+) -> tuple[tuple[int, int], bool]:
+    """The size and colour that all images are brought to.
+
+    `image_size` gives a square. Without it, up to `PROBED` images, evenly spread, are looked at:
+    if they share a size it is kept (at most `MAX_SIDE` on a side), else squares of
+    `DEFAULT_SIZE`. Grey only if all that were looked at are grey.
+    """
+    if image_size is not None and image_size < 1:
+        raise InputError(f"image_size: expected a positive number of pixels, got {image_size}")
+    picks = np.unique(np.linspace(0, len(sources) - 1, min(PROBED, len(sources))).astype(int))
+    found = [probe(sources[i], names[i]) for i in picks.tolist()]
+    sizes = {size for size, _ in found}
+    gray = all(is_gray for _, is_gray in found)
+    if image_size is not None:
+        return (image_size, image_size), gray
+    if len(sizes) == 1:
+        size = sizes.pop()
+        if max(size) <= MAX_SIDE:
+            return size, gray
+    return (DEFAULT_SIZE, DEFAULT_SIZE), gray

@@ -1,0 +1,175 @@
+"""One entry: whatever the user points at becomes Splits of Datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from adacorr.core.validation import InputError
+from adacorr.data.catalog import CATALOG
+from adacorr.data.dataset import Dataset, Splits
+from adacorr.data.images import LazyImages
+from adacorr.data.splits import paper_split as split_as_in_paper
+from adacorr.data.splits import subset as take_subset
+
+IN_MEMORY_BYTES = 1 << 29
+"""Images that fit into this many bytes of pixels are decoded once; more are read when needed."""
+
+
+def load(
+    source: str | Path,
+    *,
+    label_column: str | None = None,
+    image_column: str | None = None,
+    image_size: int | None = None,
+    subset: int | None = None,
+    paper_split: bool = False,
+    skip_unreadable: bool = False,
+    seed: int = 0,
+) -> Splits:
+    """Load a named dataset, an image folder, a table or an .npz.
+
+    Parameters
+    ----------
+    source : a name (``digits``, ``mnist``, ``cifar10n:aggre``, ...; see ``adacorr data list``), a
+        folder with one subfolder of images per class, a .csv(.gz) or .parquet table, or an .npz.
+    label_column : the table's column of labels.
+    image_column : the table's column of image paths or bytes; without it every other column is a
+        feature.
+    image_size : images are resized to squares of this side. Without it, images of one size keep
+        it (up to 256 pixels a side) and others become 64 x 64.
+    subset : only that many training samples, by a permutation seeded with `seed`.
+    paper_split : the paper's training and validation sizes, by a permutation seeded with `seed`.
+    skip_unreadable : leave out images that cannot be read; ``train.skipped`` names them.
+
+    Returns
+    -------
+    Splits : ``test`` where the source has an official one; ``validation`` only where the source
+        brings one of its own or with `paper_split`.
+
+    Examples
+    --------
+    >>> parts = load("digits", subset=100)
+    >>> len(parts.train), len(parts.test), parts.train.input_shape
+    (100, 360, (8, 8, 1))
+    """
+    found = _dispatch(str(source), label_column, image_column, image_size, skip_unreadable, seed)
+    if paper_split:
+        found = split_as_in_paper(found, seed)
+    if subset is not None:
+        found = replace(found, train=take_subset(found.train, subset, seed))
+    parts = (found.train, found.validation, found.test)
+    train, validation, test = (part and _decoded(part, skip_unreadable) for part in parts)
+    assert train is not None
+    return Splits(train, validation, test)
+
+
+def _dispatch(
+    source: str,
+    label_column: str | None,
+    image_column: str | None,
+    image_size: int | None,
+    skip_unreadable: bool,
+    seed: int,
+) -> Splits:
+    name, _, variant = source.partition(":")
+    if name in CATALOG and (not variant or name == "cifar10n"):
+        return _named(name, variant, image_size, seed)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        from adacorr.data.folder import load_folder
+
+        return Splits(load_folder(path, image_size, skip_unreadable))
+    if not path.exists():
+        raise InputError(
+            f"{source}: expected a file, a folder or one of {', '.join(CATALOG)}, got no such thing"
+        )
+    kind = _kind(path)
+    if kind == "npz":
+        from adacorr.data.npz import load_npz
+
+        return load_npz(path)
+    from adacorr.data.table import load_table
+
+    return Splits(load_table(path, label_column, image_column, image_size))
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower()
+    if name.endswith(".npz"):
+        return "npz"
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")):
+        return "table"
+    raise InputError(f"{path}: expected .csv, .csv.gz, .tsv, .parquet or .npz, got {path.name}")
+
+
+def _named(name: str, variant: str, image_size: int | None, seed: int) -> Splits:
+    if name == "digits":
+        from adacorr.data.digits import load_digits
+
+        return load_digits()
+    if name in ("mnist", "fashion_mnist"):
+        from adacorr.data.mnist import load_mnist
+
+        return load_mnist(name)
+    if name in ("cifar10", "cifar100"):
+        from adacorr.data.cifar import load_cifar
+
+        return load_cifar(name)
+    if name == "cifar10n":
+        from adacorr.data.cifar_n import load_cifar10n
+
+        return load_cifar10n(variant)
+    if name == "modelnet40":
+        from adacorr.data.modelnet import load_modelnet
+
+        return load_modelnet(seed)
+    from adacorr.data.clothing1m import load_clothing1m
+
+    return load_clothing1m(image_size)
+
+
+def _decoded(data: Dataset, skip_unreadable: bool) -> Dataset:
+    """Small sets of images are decoded once; of large ones unreadable files are left out."""
+    images = data.features
+    if not isinstance(images, LazyImages):
+        return data
+    if skip_unreadable:
+        good, bad = images.readable()
+        data = replace(data.take(good), skipped=data.skipped + bad)
+        images = data.features
+        assert isinstance(images, LazyImages)
+    pixels = len(images) * images.size[0] * images.size[1] * (1 if images.gray else 3)
+    return replace(data, features=images.load()) if pixels <= IN_MEMORY_BYTES else data
+
+
+SOURCE_KEYS = (
+    "label_column",
+    "image_column",
+    "image_size",
+    "subset",
+    "paper_split",
+    "skip_unreadable",
+    "seed",
+)
+"""Keys of a run's ``[data]`` table, beside ``source``, that `open_source` passes to `load`."""
+
+
+def open_source(config_data: Mapping[str, Any]) -> Dataset | None:
+    """The training data of a run again, from its ``[data]`` table; None when the source is gone.
+
+    >>> len(open_source({"source": "digits", "subset": 50, "seed": 1}))
+    50
+    >>> open_source({"source": "/no/such/file.csv"}) is None
+    True
+    """
+    source = config_data.get("source")
+    if not isinstance(source, str) or not source:
+        return None
+    options = {key: config_data[key] for key in SOURCE_KEYS if config_data.get(key) is not None}
+    try:
+        return load(source, **options).train
+    except (InputError, OSError):
+        return None
