@@ -3,7 +3,7 @@
     config.toml        how to run it again: [run], [data], [method], ...
     metrics.jsonl      one line per epoch
     labels.parquet     index, given, corrected, ratio, flipped, suggested (class indices), and
-                       confidence and truth where known
+                       split, confidence and truth where known
     pred_probs.npy     (N, K) float32
     model.safetensors  weights
     checkpoint/        what resume needs
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,66 @@ def atomic(path: Path) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def write_toml(path: Path, config: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write tables of plain values; ``tomllib`` reads back what went in, except None entries."""
+    with atomic(path) as temporary:
+        temporary.write_text(dump_toml(config), encoding="utf-8")
+
+
+def dump_toml(config: Mapping[str, Mapping[str, Any]]) -> str:
+    """One level of tables with strings, numbers, booleans and lists; None entries are left out.
+
+    >>> print(dump_toml({"run": {"seed": 1, "names": ["a b", 'say "x"']}}), end="")
+    [run]
+    seed = 1
+    names = ["a b", "say \\"x\\""]
+    """
+    blocks = []
+    for table, entries in config.items():
+        lines = [f"{_key(k)} = {_value(v)}" for k, v in entries.items() if v is not None]
+        blocks.append("\n".join([f"[{_key(table)}]", *lines, ""]))
+    return "\n".join(blocks)
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("-", "_").isidentifier()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):  # TOML writes inf and nan as Python does
+        return repr(value)
+    if isinstance(value, str | os.PathLike):
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple | np.ndarray):
+        return f"[{', '.join(_value(v) for v in value)}]"
+    raise InputError(f"config: expected plain values, got {type(value).__name__}")
+
+
+def write_labels(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write ``labels.parquet``; every column has one entry per sample."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with atomic(path) as temporary:
+        pq.write_table(pa.table(dict(columns)), temporary)
+
+
+def add_truth(path: Path, truth: NDArray[np.int64]) -> None:
+    """Add the true classes to ``labels.parquet`` after training, for scoring."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    columns = {name: table[name].to_numpy() for name in table.column_names if name != "truth"}
+    write_labels(path, {**columns, "truth": truth})
 
 
 @dataclass(frozen=True)

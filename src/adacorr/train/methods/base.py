@@ -45,8 +45,10 @@ class EpochEnd:
     ``running`` are the probabilities collected while training in this epoch (train mode, augmented
     inputs, no extra pass); ``fresh()`` makes one pass over the training data in eval mode without
     augmentation, at most once per epoch however often it is called. Both are (N, K) on the device.
-    ``history`` holds one dict per finished epoch with at least ``loss``, ``train_accuracy``,
-    ``val_accuracy`` and ``val_loss`` (the last two on the noisy validation split).
+    Rows that took no part (label ``DROPPED``) have 1/K throughout in ``running``. ``history`` holds
+    one dict per epoch, this one included, with at least ``loss``, ``train_accuracy``,
+    ``val_accuracy`` and ``val_loss`` (the last two on the noisy validation split; None without
+    one).
     """
 
     epoch: int
@@ -62,6 +64,7 @@ class Method:
 
     name: ClassVar[str]
     corrects: ClassVar[bool] = False  # its labels at the end are the corrected labels
+    stage = 0  # which of `stages` is under way; set before `build`, by the engine and by predict
 
     def stages(self, epochs: int) -> list[int]:
         """Epochs per stage; nets, optimiser and schedule start afresh with each stage."""

@@ -1,0 +1,271 @@
+"""``fit``: samples and noisy labels in; corrected labels, probabilities and a model out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
+
+from adacorr.core.correct import correct
+from adacorr.core.validation import Encoded, InputError, encode_labels
+from adacorr.runs import Run
+from adacorr.train.batches import Source, fit_scaling, make_feed, make_source
+from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
+from adacorr.train.methods.base import Method
+from adacorr.train.output import RunWriter
+from adacorr.train.ranks import Ranks
+from adacorr.train.settings import Settings, default_epochs
+from adacorr.train.state import locked
+
+SPLIT = 1  # purpose of the random stream that carves out the validation part
+
+NetLike = nn.Module | Callable[[int], nn.Module] | str | None
+Validation = float | tuple[Any, ArrayLike]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What :func:`fit` gives back; arrays are in the order of the data.
+
+    Attributes
+    ----------
+    labels : (N,) corrected labels, of the kind that was passed in.
+    pred_probs : (N, K) probabilities of the selected model.
+    history : one dict per epoch (what ``metrics.jsonl`` holds).
+    selected_epoch : whose weights `model` has: the best on the validation split.
+    model : the nets, the method's way to probabilities, the scaling of the input.
+    validation_index : (V,) rows held out to select the epoch; empty if validation data was passed.
+    run : the run directory, if there is one.
+    """
+
+    labels: NDArray[Any]
+    pred_probs: NDArray[np.float32]
+    history: list[dict[str, Any]]
+    selected_epoch: int
+    model: Model
+    validation_index: NDArray[np.int64]
+    run: Run | None
+
+    def predict_proba(self, data: Any, workers: int = 0) -> NDArray[np.float32]:
+        """(M, K) class probabilities for new samples."""
+        return self.model.predict_proba(data, workers)
+
+
+def fit(
+    net: NetLike,
+    data: Any,
+    labels: ArrayLike | None = None,
+    *,
+    method: Method | None = None,
+    epochs: int | None = Settings.epochs,
+    batch_size: int = Settings.batch_size,
+    lr: float = Settings.lr,
+    weight_decay: float = Settings.weight_decay,
+    optimizer: Literal["radam", "sgd"] = Settings.optimizer,
+    seed: int = Settings.seed,
+    augment: bool | None = Settings.augment,
+    workers: int = Settings.workers,
+    mixed_precision: Literal["no", "bf16"] = Settings.mixed_precision,
+    validation: Validation = 0.1,
+    class_names: Sequence[str] | None = None,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[EpochInfo], dict[str, Any] | None] | None = None,
+    progress: Progress | None = None,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
+) -> FitResult:
+    """Train on noisy labels with `method` and correct them.
+
+    Parameters
+    ----------
+    net : a factory ``k -> module`` with k outputs, a module (for methods of one net with K
+        outputs), a name or ``package.module:factory``, or None to choose by the input's shape.
+    data : (N, ...) array or tensor in memory, or any map-style dataset whose items are arrays or
+        tuples that start with one; see :mod:`adacorr.train.batches` for how each is fed.
+    labels : (N,) class indices or names; by default ``data.labels`` or ``data.targets``.
+    method : one of :data:`adacorr.train.METHODS`; AdaCorr by default.
+    epochs, batch_size, lr, weight_decay, optimizer, seed, augment, workers, mixed_precision :
+        see :class:`adacorr.train.Settings`.
+    validation : the fraction of the (noisy) samples held out to select the epoch, 0 for none, or a
+        pair (data, labels) that was set aside, preferably clean.
+    class_names : K names; by default ``data.class_names`` or what `labels` holds.
+    run_dir : where to write the run; without it nothing is written and nothing can be resumed.
+    resume : go on from the last checkpoint in `run_dir` with the same arguments.
+    on_epoch : called after each epoch; the dict that it returns joins that epoch's record.
+    progress : told of every batch and epoch.
+    config : more entries for the run's ``config.toml``, by table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from adacorr.train import Standard, fit
+    >>> x = np.random.default_rng(0).normal(size=(60, 2)).astype("float32")
+    >>> result = fit(lambda k: torch.nn.Linear(2, k), x, (x[:, 0] > 0).astype(int),
+    ...              method=Standard(), epochs=2)
+    >>> result.pred_probs.shape
+    (60, 2)
+    """
+    settings = Settings(
+        epochs, batch_size, lr, weight_decay, optimizer, seed, augment, workers, mixed_precision
+    )
+    method = copy.copy(method) if method is not None else default_method()
+    given = read_labels(data, labels, class_names)
+    ranks = Ranks(mixed_precision)
+    samples = getattr(data, "features", data)
+    with torch.random.fork_rng(), _deterministic():
+        job = make_job(samples, given, validation, settings, ranks.device)
+        settings = replace(settings, epochs=epochs or default_epochs(len(job.train)))
+        make_net = net_factory(net, input_shape(job.feed.source))
+        engine = Engine(
+            job, method, make_net, settings, ranks, progress=progress, on_epoch=on_epoch
+        )
+        if run_dir is None:
+            if resume:
+                raise InputError("resume: expected run_dir to resume from, got none")
+            engine.run(lambda _: None)
+            return _finish(engine, given, None)
+        writer = RunWriter(Path(run_dir), engine, given.classes, net, config or {})
+        with locked(Path(run_dir)) if ranks.first else nullcontext():
+            writer.begin(resume, (progress or Silent()).log)
+            engine.run(lambda _: writer.after_epoch())
+            return _finish(engine, given, writer)
+
+
+def default_method() -> Method:
+    from adacorr.train.methods import METHODS
+
+    return METHODS["adacorr"]()
+
+
+def _deterministic():
+    return torch.backends.cudnn.flags(deterministic=True, benchmark=False)
+
+
+# -- what the user passed, checked ---------------------------------------------------------------
+
+
+def read_labels(data: Any, labels: ArrayLike | None, class_names: Sequence[str] | None) -> Encoded:
+    """The given labels as class indices; one per sample, two classes or more."""
+    if labels is None:
+        labels = getattr(data, "labels", getattr(data, "targets", None))
+    if labels is None:
+        raise InputError("labels: expected one per sample, got none")
+    names = class_names if class_names is not None else getattr(data, "class_names", None)
+    y = np.asarray(labels)
+    if len(y) != len(data):
+        raise InputError(f"labels: expected one per sample, got {len(y)} for {len(data)} samples")
+    integers = y.dtype.kind in "iub"
+    if names is not None:
+        k = len(names)
+    else:
+        k = (int(y.max(initial=0)) + 1) if integers else len(np.unique(y))
+    encoded = encode_labels(y, max(k, 1), names)
+    if len(np.unique(encoded.codes)) < 2:
+        raise InputError("labels: expected two classes or more, got one only")
+    return encoded
+
+
+def make_job(
+    samples: Any,
+    given: Encoded,
+    validation: Validation,
+    settings: Settings,
+    device: torch.device,
+) -> Job:
+    """Carve out the validation part, fit the scaling on the rest."""
+    source = make_source(samples, device, settings.workers)
+    n = len(given.codes)
+    held_out = isinstance(validation, int | float)
+    val = validation_rows(n, float(validation), settings.seed) if held_out else _no_rows()
+    train = np.setdiff1d(np.arange(n), val)
+    scaling = fit_scaling(source, train).to(device)
+    feed = make_feed(source, scaling, settings.augment)
+    part = None
+    if len(val):
+        part = (feed, val, given.codes[val])
+    elif not held_out:
+        other = make_source(validation[0], device, settings.workers)
+        codes = encode_labels(
+            validation[1], len(given.classes), None if given.as_codes else given.classes
+        ).codes
+        if len(codes) != len(other):
+            raise InputError(
+                f"validation: expected one label per sample, got {len(codes)} for {len(other)}"
+            )
+        part = (make_feed(other, scaling, False), np.arange(len(other)), codes)
+    return Job(feed, given.codes, train, len(given.classes), part)
+
+
+def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
+    """Sorted rows of a random `fraction` of n samples.
+
+    >>> len(validation_rows(50, 0.1, seed=0))
+    5
+    """
+    if not 0 <= fraction < 1:
+        raise InputError(f"validation: expected a fraction in [0, 1), got {fraction}")
+    if fraction == 0:
+        return _no_rows()
+    size = max(1, round(n * fraction))
+    if n - size < 2:
+        raise InputError(f"data: expected more samples than {n} to hold out {fraction:g} of them")
+    return np.sort(np.random.default_rng([seed, SPLIT]).permutation(n)[:size])
+
+
+def _no_rows() -> NDArray[np.int64]:
+    return np.empty(0, dtype=np.int64)
+
+
+def input_shape(source: Source) -> tuple[int, ...]:
+    """The shape of one network input: images become (C, H, W)."""
+    if source.kind == "image":
+        h, w, c = source.shape
+        return (c, h, w)
+    return source.shape
+
+
+def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Module]:
+    """``k -> fresh module``, whatever the user passed."""
+    if net is None or isinstance(net, str):
+        from adacorr.train.nets import make_factory
+
+        return make_factory(net, shape)
+    if isinstance(net, nn.Module):
+        return _only_once_per_stage(net)
+    return net
+
+
+def _only_once_per_stage(net: nn.Module) -> Callable[[int], nn.Module]:
+    return lambda _: copy.deepcopy(net)
+
+
+# -- the end -------------------------------------------------------------------------------------
+
+
+def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResult:
+    """Labels from the end of training; probabilities and weights of the selected epoch."""
+    state, job = engine.state, engine.job
+    state.model.load_weights(state.best_weights)
+    pred_probs = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
+    codes = engine.labels()
+    val = np.setdiff1d(np.arange(len(codes)), job.train)
+    if engine.method.corrects and len(val):
+        codes[val] = correct(job.labels[val], pred_probs[val]).labels
+    run = writer.finish(codes, pred_probs, val) if writer is not None else None
+    return FitResult(
+        labels=given.decode(codes),
+        pred_probs=pred_probs,
+        history=state.history,
+        selected_epoch=state.best_epoch,
+        model=state.model,
+        validation_index=val,
+        run=run,
+    )

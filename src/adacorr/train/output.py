@@ -1,0 +1,167 @@
+"""Writes the run directory of a fit; only the first rank does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save
+from torch import nn
+
+from adacorr._version import __version__
+from adacorr.core.lrt import likelihood_ratio
+from adacorr.core.validation import InputError
+from adacorr.runs import Run, atomic, write_labels, write_toml
+from adacorr.train.engine import Engine
+from adacorr.train.state import flatten, load_checkpoint, save_checkpoint
+
+
+class RunWriter:
+    """config.toml at the start, metrics and a checkpoint per epoch, the results at the end."""
+
+    def __init__(
+        self,
+        path: Path,
+        engine: Engine,
+        classes: NDArray[Any],
+        net: object,
+        config: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.run, self.engine = Run(path), engine
+        self.config = run_config(engine, classes, net, config)
+        self.identity = run_identity(engine)
+
+    def begin(self, resume: bool, log: Callable[[str], None]) -> None:
+        """Start afresh in an empty directory, or go on from its last whole checkpoint."""
+        folder = self.run.file("checkpoint")
+        if resume:
+            saved = load_checkpoint(folder, log)
+            _check_identity(saved.values["identity"], self.identity)
+            self.engine.restore(saved)
+        elif self.run.file("config.toml").exists():
+            raise InputError(
+                f"{self.run.path}: expected a new run directory, got one with a run in it; "
+                f"resume it or choose another"
+            )
+        if self.engine.ranks.first:
+            if not resume:
+                write_toml(self.run.file("config.toml"), self.config)
+            lines = [json.dumps(record) + "\n" for record in self.engine.state.history]
+            with atomic(self.run.file("metrics.jsonl")) as path:
+                path.write_text("".join(lines), encoding="utf-8")
+        self.engine.ranks.barrier()
+
+    def after_epoch(self) -> None:
+        if not self.engine.ranks.first:
+            return
+        with open(self.run.file("metrics.jsonl"), "a", encoding="utf-8") as handle:
+            handle.write(json.dumps(self.engine.state.history[-1]) + "\n")
+        checkpoint = self.engine.checkpoint()
+        checkpoint.values["identity"] = self.identity
+        save_checkpoint(self.run.file("checkpoint"), checkpoint)
+
+    def finish(
+        self, labels: NDArray[np.int64], pred_probs: NDArray[np.float32], val: NDArray[np.int64]
+    ) -> Run:
+        if self.engine.ranks.first:
+            self._write_model()
+            with atomic(self.run.file("pred_probs.npy")) as path, open(path, "wb") as handle:
+                np.save(handle, pred_probs)
+            given = self.engine.job.labels
+            suggested, ratio = likelihood_ratio(given, pred_probs)
+            split = np.full(len(given), "train", dtype=object)
+            split[val] = "validation"
+            columns = {
+                "index": np.arange(len(given)),
+                "given": given,
+                "corrected": labels,
+                "ratio": ratio,
+                "flipped": labels != given,
+                "suggested": suggested,
+                "split": split,
+            }
+            write_labels(self.run.file("labels.parquet"), columns)
+        self.engine.ranks.barrier()
+        return self.run
+
+    def _write_model(self) -> None:
+        state = self.engine.state
+        scaling = state.model.scaling
+        tensors = flatten(
+            net=state.model.weights(), scaling={"mean": scaling.mean, "std": scaling.std}
+        )
+        about = {
+            "kind": scaling.kind,
+            "stage": str(self.engine.method.stage),
+            "epoch": str(state.best_epoch),
+        }
+        with atomic(self.run.file("model.safetensors")) as path:
+            path.write_bytes(save(tensors, about))
+
+
+def run_config(
+    engine: Engine, classes: NDArray[Any], net: object, extra: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """What config.toml holds: how to run it again."""
+    source = engine.job.feed.source
+    config: dict[str, dict[str, Any]] = {
+        "run": {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "adacorr": __version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "processes": engine.ranks.size,
+        },
+        "data": {
+            "samples": len(source),
+            "shape": list(source.shape),
+            "class_names": [str(name) for name in classes],
+        },
+        "method": {"name": engine.method.name, **_method_fields(engine.method)},
+        "train": {"net": net_name(net), **asdict(engine.settings)},
+    }
+    for table, entries in extra.items():
+        config.setdefault(table, {}).update(entries)
+    return config
+
+
+def net_name(net: object) -> str:
+    """How to find the net again; empty means: chosen by the input's shape."""
+    if net is None or isinstance(net, str):
+        return net or ""
+    kind = type(net) if isinstance(net, nn.Module) else net
+    return f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', repr(kind))}"
+
+
+def _method_fields(method: object) -> dict[str, Any]:
+    if not is_dataclass(method):
+        return {}
+    return {f.name: getattr(method, f.name) for f in fields(method) if f.init}
+
+
+def run_identity(engine: Engine) -> dict[str, Any]:
+    """What must not differ between a run and its resumption."""
+    settings = asdict(engine.settings)
+    del settings["workers"]  # does not change the result
+    return {
+        "labels": hashlib.sha256(engine.job.labels.tobytes()).hexdigest(),
+        "classes": engine.job.n_classes,
+        "method": f"{engine.method.name} {_method_fields(engine.method)}",
+        **settings,
+    }
+
+
+def _check_identity(saved: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, value in now.items():
+        if saved.get(name) != value:
+            raise InputError(
+                f"resume: expected the run's own {name}, {saved.get(name)}, got {value}"
+            )

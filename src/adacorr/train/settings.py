@@ -1,0 +1,65 @@
+"""How a run trains, apart from the method: the only place of these defaults. Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from adacorr.core.validation import InputError
+
+PAPER_EPOCHS = 180
+SAMPLES_SEEN = 600_000
+FEWEST_EPOCHS = 30
+
+
+def default_epochs(n: int) -> int:
+    """Long runs for small data, never more than the paper's 180 epochs.
+
+    >>> default_epochs(1_500), default_epochs(10_000), default_epochs(1_000_000)
+    (180, 60, 30)
+    """
+    return min(PAPER_EPOCHS, max(FEWEST_EPOCHS, round(SAMPLES_SEEN / max(n, 1))))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a run.
+
+    Attributes
+    ----------
+    epochs : all stages together; None scales with the data (:func:`default_epochs`).
+    batch_size : samples per optimiser step, over all processes together.
+    lr : learning rate; halved after each third of a stage (the paper: every 60 of 180 epochs).
+    weight_decay : L2 penalty; the released code's value, the paper gives none.
+    optimizer : RAdam as in the paper, or SGD with momentum 0.9 (its Clothing1M runs).
+    seed : everything random follows from it.
+    augment : random crop and horizontal flip of images; None means colour images only.
+    workers : processes that load samples of a dataset which is not in memory.
+    mixed_precision : "bf16" runs the nets in bfloat16.
+    """
+
+    epochs: int | None = None
+    batch_size: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 5e-4
+    optimizer: Literal["radam", "sgd"] = "radam"
+    seed: int = 0
+    augment: bool | None = None
+    workers: int = 0
+    mixed_precision: Literal["no", "bf16"] = "no"
+
+    def __post_init__(self) -> None:
+        _check(self.epochs is None or self.epochs >= 1, "epochs", "at least 1", self.epochs)
+        _check(self.batch_size >= 2, "batch_size", "at least 2", self.batch_size)
+        _check(0 < self.lr < float("inf"), "lr", "a positive number", self.lr)
+        _check(0 <= self.weight_decay < float("inf"), "weight_decay", ">= 0", self.weight_decay)
+        _check(self.optimizer in ("radam", "sgd"), "optimizer", "radam or sgd", self.optimizer)
+        _check(self.seed >= 0, "seed", "an integer >= 0", self.seed)
+        _check(self.workers >= 0, "workers", "an integer >= 0", self.workers)
+        known = self.mixed_precision in ("no", "bf16")
+        _check(known, "mixed_precision", "no or bf16", self.mixed_precision)
+
+
+def _check(good: bool, name: str, expected: str, value: object) -> None:
+    if not good:
+        raise InputError(f"{name}: expected {expected}, got {value}")

@@ -1,0 +1,172 @@
+"""What a run can go on from: checkpoints that are whole or not there, and the lock on a run.
+
+A checkpoint is a folder ``checkpoint/epoch-000012`` with ``tensors.safetensors``, ``state.json``
+and a manifest of their SHA-256. It is written under a temporary name and renamed; the last two are
+kept. Nothing is ever pickled. There is no random state in it: every stream of random numbers is
+seeded by (seed, epoch), see :func:`stream`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from adacorr.core.validation import InputError
+
+KEEP = 2
+
+
+def stream(*key: int) -> torch.Generator:
+    """A generator for one purpose, e.g. (seed, epoch, what); the same key, the same numbers."""
+    return torch.Generator().manual_seed(stream_seed(*key))
+
+
+def stream_seed(*key: int) -> int:
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Named tensors and plain values, as saved after `epoch`."""
+
+    epoch: int
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with ``prefix.``, without it."""
+        start = len(prefix) + 1
+        return {k[start:]: v for k, v in self.tensors.items() if k.startswith(f"{prefix}.")}
+
+
+def flatten(**groups: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of :meth:`Checkpoint.group`; tensors are brought to the CPU, contiguous."""
+    return {
+        f"{prefix}.{name}": tensor.detach().cpu().contiguous()
+        for prefix, group in groups.items()
+        for name, tensor in group.items()
+    }
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write it whole, then give it its name, then drop the oldest beyond the last two."""
+    final = folder / f"epoch-{checkpoint.epoch:06d}"
+    temporary = folder / f".{final.name}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        files = {
+            "tensors.safetensors": save(_unshared(checkpoint.tensors)),
+            "state.json": json.dumps(checkpoint.values).encode(),
+        }
+        manifest = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+        for name, data in {**files, "manifest.json": json.dumps(manifest).encode()}.items():
+            _write_synced(temporary / name, data)
+        shutil.rmtree(final, ignore_errors=True)
+        os.rename(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    for old in _found(folder)[KEEP:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def load_checkpoint(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
+    """The newest whole checkpoint; a damaged one is named in a warning and passed over."""
+    for path in _found(folder):
+        try:
+            return _read(path)
+        except (OSError, ValueError, KeyError) as error:
+            warn(f"{path}: damaged checkpoint refused ({error}); trying the one before")
+    raise InputError(f"{folder}: expected a checkpoint to resume from, got no usable one")
+
+
+def _read(path: Path) -> Checkpoint:
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    data = {name: (path / name).read_bytes() for name in ("tensors.safetensors", "state.json")}
+    for name, content in data.items():
+        if hashlib.sha256(content).hexdigest() != manifest[name]:
+            raise ValueError(f"{name} does not match its checksum")
+    values = json.loads(data["state.json"])
+    return Checkpoint(int(path.name[-6:]), load(data["tensors.safetensors"]), values)
+
+
+def _found(folder: Path) -> list[Path]:
+    return sorted(folder.glob("epoch-[0-9][0-9][0-9][0-9][0-9][0-9]"), reverse=True)
+
+
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tied weights share memory, which safetensors refuses: later ones become copies."""
+    seen: set[int] = set()
+    out = {}
+    for name, tensor in tensors.items():
+        out[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
+        seen.add(tensor.data_ptr())
+    return out
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Per-parameter state as named tensors (hyper-parameters come from the settings)."""
+    return {
+        f"{i}.{key}": value
+        for i, p in enumerate(_parameters(optimizer))
+        for key, value in optimizer.state.get(p, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what :func:`optimizer_tensors` gave, in each parameter's memory layout."""
+    parameters = _parameters(optimizer)
+    for name, value in tensors.items():
+        i, key = name.split(".", 1)
+        p = parameters[int(i)]
+        if value.shape == p.shape:  # same strides as in the run that was stopped: same bits
+            value = torch.empty_like(p).copy_(value)
+        optimizer.state[p][key] = value
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+@contextmanager
+def locked(run_dir: Path) -> Iterator[None]:
+    """Hold the run directory; a second run is told who has it."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with open(run_dir / ".lock", "a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            raise InputError(
+                f"{run_dir}: expected a run directory that nobody is writing, "
+                f"got one held by {handle.read().strip() or 'another process'}"
+            ) from None
+        handle.truncate(0)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}")
+        handle.flush()
+        yield
