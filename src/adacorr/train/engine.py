@@ -69,13 +69,13 @@ class EpochInfo:
 
 @dataclass(frozen=True)
 class Job:
-    """What a run works on. Rows are positions in the data; `train` and `val` are disjoint."""
+    """What a run works on; rows are positions in the data."""
 
     feed: Feed
     labels: NDArray[np.int64]  # (N,) given
     train: NDArray[np.int64]
     n_classes: int
-    validation: tuple[Feed, NDArray[np.int64], NDArray[np.int64]] | None  # feed, rows, labels
+    validation: tuple[Feed, NDArray[np.int64], NDArray[np.int64]]  # feed, rows, labels
 
 
 @dataclass
@@ -266,9 +266,7 @@ class Engine:
             "val_loss": val_loss,
         }
 
-    def _validate(self) -> tuple[float, float] | tuple[None, None]:
-        if self.job.validation is None:
-            return None, None
+    def _validate(self) -> tuple[float, float]:
         feed, rows, labels = self.job.validation
         f = self.predict_rows(feed, rows)
         y = torch.from_numpy(labels).to(f.device)
@@ -294,10 +292,9 @@ class Engine:
 
     def _select(self, record: dict[str, Any]) -> None:
         """Keep the weights of the best epoch on the noisy validation split (the last of ties)."""
-        score = record["val_accuracy"]
-        if score is None or score >= self.state.best_score:
+        if record["val_accuracy"] >= self.state.best_score:
             self.state.best_epoch = record["epoch"]
-            self.state.best_score = -1.0 if score is None else score
+            self.state.best_score = record["val_accuracy"]
             self.state.best_weights = self.state.model.weights()
 
     def predict_rows(self, feed: Feed, rows: NDArray[np.int64]) -> Tensor:

@@ -17,7 +17,7 @@ from torch import nn
 from adacorr.core.correct import correct
 from adacorr.core.validation import Encoded, InputError, encode_labels
 from adacorr.runs import Run
-from adacorr.train.batches import Source, fit_scaling, make_feed, make_source
+from adacorr.train.batches import Feed, Scaling, Source, fit_scaling, make_feed, make_source
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
 from adacorr.train.methods.base import Method
 from adacorr.train.output import RunWriter
@@ -94,8 +94,8 @@ def fit(
     method : one of :data:`adacorr.train.METHODS`; AdaCorr by default.
     epochs, batch_size, lr, weight_decay, optimizer, seed, augment, workers, mixed_precision :
         see :class:`adacorr.train.Settings`.
-    validation : the fraction of the (noisy) samples held out to select the epoch, 0 for none, or a
-        pair (data, labels) that was set aside, preferably clean.
+    validation : the fraction of the (noisy) samples held out to select the epoch, or a pair (data,
+        labels) that was set aside, preferably clean.
     class_names : K names; by default ``data.class_names`` or what `labels` holds.
     run_dir : where to write the run; without it nothing is written and nothing can be resumed.
     resume : go on from the last checkpoint in `run_dir` with the same arguments.
@@ -127,6 +127,8 @@ def fit(
         engine = Engine(
             job, method, make_net, settings, ranks, progress=progress, on_epoch=on_epoch
         )
+        if isinstance(net, nn.Module) and len(engine.state.model.nets) > 1:
+            raise InputError(f"net: expected a factory k -> module for {method.name}, got a module")
         if run_dir is None:
             if resume:
                 raise InputError("resume: expected run_dir to resume from, got none")
@@ -174,34 +176,44 @@ def read_labels(data: Any, labels: ArrayLike | None, class_names: Sequence[str] 
 
 
 def make_job(
-    samples: Any,
-    given: Encoded,
-    validation: Validation,
-    settings: Settings,
-    device: torch.device,
+    samples: Any, given: Encoded, validation: Validation, settings: Settings, device: torch.device
 ) -> Job:
     """Carve out the validation part, fit the scaling on the rest."""
     source = make_source(samples, device, settings.workers)
     n = len(given.codes)
-    held_out = isinstance(validation, int | float)
-    val = validation_rows(n, float(validation), settings.seed) if held_out else _no_rows()
+    if isinstance(validation, tuple):
+        val = np.empty(0, dtype=np.int64)
+    else:
+        val = validation_rows(n, validation, settings.seed)
     train = np.setdiff1d(np.arange(n), val)
     scaling = fit_scaling(source, train).to(device)
     feed = make_feed(source, scaling, settings.augment)
-    part = None
-    if len(val):
-        part = (feed, val, given.codes[val])
-    elif not held_out:
-        other = make_source(validation[0], device, settings.workers)
-        codes = encode_labels(
-            validation[1], len(given.classes), None if given.as_codes else given.classes
-        ).codes
-        if len(codes) != len(other):
-            raise InputError(
-                f"validation: expected one label per sample, got {len(codes)} for {len(other)}"
-            )
-        part = (make_feed(other, scaling, False), np.arange(len(other)), codes)
-    return Job(feed, given.codes, train, len(given.classes), part)
+    held_out = (feed, val, given.codes[val])
+    if isinstance(validation, tuple):
+        held_out = _passed_validation(validation, given, source, scaling, settings.workers, device)
+    return Job(feed, given.codes, train, len(given.classes), held_out)
+
+
+def _passed_validation(
+    pair: tuple[Any, ArrayLike],
+    given: Encoded,
+    like: Source,
+    scaling: Scaling,
+    workers: int,
+    device: torch.device,
+) -> tuple[Feed, NDArray[np.int64], NDArray[np.int64]]:
+    source = make_source(pair[0], device, workers)
+    if source.shape != like.shape or source.kind != like.kind:
+        raise InputError(
+            f"validation: expected samples of shape {like.shape}, got {source.shape}"
+        )
+    classes = None if given.as_codes else given.classes
+    codes = encode_labels(pair[1], len(given.classes), classes).codes
+    if len(codes) != len(source):
+        raise InputError(
+            f"validation: expected one label per sample, got {len(codes)} for {len(source)}"
+        )
+    return Feed(source, scaling, augment=False), np.arange(len(source)), codes
 
 
 def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
@@ -210,18 +222,12 @@ def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
     >>> len(validation_rows(50, 0.1, seed=0))
     5
     """
-    if not 0 <= fraction < 1:
-        raise InputError(f"validation: expected a fraction in [0, 1), got {fraction}")
-    if fraction == 0:
-        return _no_rows()
+    if not 0 < fraction < 1:
+        raise InputError(f"validation: expected a fraction between 0 and 1, got {fraction:g}")
     size = max(1, round(n * fraction))
     if n - size < 2:
         raise InputError(f"data: expected more samples than {n} to hold out {fraction:g} of them")
     return np.sort(np.random.default_rng([seed, SPLIT]).permutation(n)[:size])
-
-
-def _no_rows() -> NDArray[np.int64]:
-    return np.empty(0, dtype=np.int64)
 
 
 def input_shape(source: Source) -> tuple[int, ...]:
@@ -238,13 +244,7 @@ def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Modu
         from adacorr.train.nets import make_factory
 
         return make_factory(net, shape)
-    if isinstance(net, nn.Module):
-        return _only_once_per_stage(net)
-    return net
-
-
-def _only_once_per_stage(net: nn.Module) -> Callable[[int], nn.Module]:
-    return lambda _: copy.deepcopy(net)
+    return (lambda _: copy.deepcopy(net)) if isinstance(net, nn.Module) else net
 
 
 # -- the end -------------------------------------------------------------------------------------

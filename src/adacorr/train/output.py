@@ -41,19 +41,20 @@ class RunWriter:
 
     def begin(self, resume: bool, log: Callable[[str], None]) -> None:
         """Start afresh in an empty directory, or go on from its last whole checkpoint."""
-        folder = self.run.file("checkpoint")
+        first = self.engine.ranks.first
         if resume:
-            saved = load_checkpoint(folder, log)
+            saved = load_checkpoint(self.run.file("checkpoint"), log)
             _check_identity(saved.values["identity"], self.identity)
             self.engine.restore(saved)
-        elif self.run.file("config.toml").exists():
-            raise InputError(
-                f"{self.run.path}: expected a new run directory, got one with a run in it; "
-                f"resume it or choose another"
-            )
-        if self.engine.ranks.first:
-            if not resume:
-                write_toml(self.run.file("config.toml"), self.config)
+        elif first:
+            if self.run.file("config.toml").exists():
+                raise InputError(
+                    f"{self.run.path}: expected a new run directory, got one with a run in it; "
+                    f"resume it or choose another"
+                )
+            write_toml(self.run.file("config.toml"), self.config)
+            self._save()  # a kill during the first epoch is resumed like any other
+        if first:
             lines = [json.dumps(record) + "\n" for record in self.engine.state.history]
             with atomic(self.run.file("metrics.jsonl")) as path:
                 path.write_text("".join(lines), encoding="utf-8")
@@ -64,6 +65,9 @@ class RunWriter:
             return
         with open(self.run.file("metrics.jsonl"), "a", encoding="utf-8") as handle:
             handle.write(json.dumps(self.engine.state.history[-1]) + "\n")
+        self._save()
+
+    def _save(self) -> None:
         checkpoint = self.engine.checkpoint()
         checkpoint.values["identity"] = self.identity
         save_checkpoint(self.run.file("checkpoint"), checkpoint)

@@ -47,8 +47,7 @@ class EpochEnd:
     augmentation, at most once per epoch however often it is called. Both are (N, K) on the device.
     Rows that took no part (label ``DROPPED``) have 1/K throughout in ``running``. ``history`` holds
     one dict per epoch, this one included, with at least ``loss``, ``train_accuracy``,
-    ``val_accuracy`` and ``val_loss`` (the last two on the noisy validation split; None without
-    one).
+    ``val_accuracy`` and ``val_loss`` (the last two on the noisy validation split).
     """
 
     epoch: int
