@@ -1,0 +1,44 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from adacorr.estimators import CorrectedClassifier, LabelCorrector
+
+
+@parametrize_with_checks([LabelCorrector(LogisticRegression())])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_same_labels_as_the_classifier_and_no_model(iris):
+    X, _, given = iris
+    corrector = LabelCorrector(LogisticRegression())
+    labels = corrector.fit_transform(X, given)
+    model = CorrectedClassifier(LogisticRegression()).fit(X, given)
+    np.testing.assert_array_equal(labels, model.corrected_labels_)
+    np.testing.assert_array_equal(corrector.transition_, model.transition_)
+    assert not hasattr(corrector, "estimator_")
+
+
+def test_frames_on_request(iris):
+    X, _, given = iris
+    y = pd.Series(given, index=np.arange(len(given)) + 1000)
+    corrector = clone(LabelCorrector(LogisticRegression()).set_output(transform="pandas"))
+    frame = corrector.fit_transform(X, y)
+    assert frame.columns.tolist() == ["given", "label", "ratio", "flipped", "suggested"]
+    assert frame.index[0] == 1000
+    np.testing.assert_array_equal(frame["flipped"], frame["given"] != frame["label"])
+    with sklearn.config_context(transform_output="polars"):
+        other = LabelCorrector(LogisticRegression()).fit_transform(X, given)
+    assert isinstance(other, pl.DataFrame)
+    assert other["label"].to_list() == frame["label"].tolist()
+
+
+def test_unknown_output_is_refused():
+    with pytest.raises(ValueError, match="transform: expected"):
+        LabelCorrector(LogisticRegression()).set_output(transform="xml")
