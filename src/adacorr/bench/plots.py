@@ -12,6 +12,7 @@ from adacorr.bench.tables import build_table
 from adacorr.core.validation import InputError
 from adacorr.plotting import PALETTE, new_figure, save
 
+COLOURS = tuple(PALETTE.values())
 CURVE_NAMES = {
     "train_accuracy": "training accuracy (on current labels)",
     "test_accuracy": "test accuracy (true labels)",
@@ -33,7 +34,7 @@ def plot_convergence(
         ]
         if not chosen:
             raise InputError(f"records: expected runs of {method} on {dataset} {noise}, got none")
-        for colour, (name, label) in zip(PALETTE, CURVE_NAMES.items(), strict=False):
+        for colour, (name, label) in zip(COLOURS, CURVE_NAMES.items(), strict=False):
             curves = [r["curves"][name] for r in chosen if name in r["curves"]]
             length = min(map(len, curves), default=0)
             if length:
@@ -66,8 +67,8 @@ def plot_accuracy(records: Sequence[Record], dataset: str, kind: str, output: Pa
                 rate,
                 [e.mean for e in entries],
                 [e.std for e in entries],
-                color=PALETTE[i % len(PALETTE)],
-                linestyle="-" if i < len(PALETTE) else "--",
+                color=COLOURS[i % len(COLOURS)],
+                linestyle="-" if i < len(COLOURS) else "--",
                 marker="o",
                 markersize=3,
                 label=method,

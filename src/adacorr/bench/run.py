@@ -7,10 +7,12 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
@@ -46,51 +48,78 @@ def check_cells(grid: Grid) -> None:
             noise.parse(cell.noise, 100)  # the form; classes are checked against the data later
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A cell that gave no record, and why."""
+
+    cell: Cell
+    reason: str
+
+
 def run_grid(
     grid: Grid,
     records: RecordFile,
     workers: int = 1,
     on_record: Callable[[Record], None] = lambda record: None,
-) -> int:
-    """Run every cell that has no record yet; return how many were run.
+) -> tuple[int, list[Failure]]:
+    """Run every cell that has no record yet; return how many were run, and which failed.
 
-    Each cell runs in a process of its own, so its peak memory is its own and a crash of one cell
-    stops nothing else. A kill loses the cells under way, never a finished one.
+    Each cell runs in a process of its own, so its peak memory is its own and the crash of one cell
+    stops no other. A kill loses the cells under way, never a finished one.
     """
+    failures = []
     with records.open():
         finished = records.finished()
         todo = [cell for cell in grid.cells if cell.key not in finished]
-        for record in _run_all(todo, workers):
-            records.append(record)
-            on_record(record)
-    return len(todo)
+        for outcome in _run_all(todo, workers):
+            if isinstance(outcome, Failure):
+                failures.append(outcome)
+            else:
+                records.append(outcome)
+                on_record(outcome)
+    return len(todo) - len(failures), failures
 
 
-def _run_all(cells: list[Cell], workers: int) -> Iterable[Record]:
+def _run_all(cells: Sequence[Cell], workers: int) -> Iterator[Record | Failure]:
+    """Outcomes as they come, `workers` processes at a time."""
+    spawn = get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
-    pool = ProcessPoolExecutor(
-        workers, get_context("spawn"), _limit_threads, (threads,), max_tasks_per_child=1
-    )
-    with pool:
-        try:
-            queue = iter(cells)
-            running = {pool.submit(run_cell, cell) for cell, _ in zip(queue, range(workers))}  # noqa: B905
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    if (cell := next(queue, None)) is not None:
-                        running.add(pool.submit(run_cell, cell))
-                    yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    queue = iter(cells)
+    running: dict[Connection, tuple[BaseProcess, Cell]] = {}
+
+    def start_next() -> None:
+        if (cell := next(queue, None)) is not None:
+            receiver, sender = spawn.Pipe(duplex=False)
+            process = spawn.Process(target=_work, args=(cell, threads, sender), daemon=True)
+            process.start()
+            sender.close()
+            running[receiver] = (process, cell)
+
+    for _ in range(workers):
+        start_next()
+    while running:
+        ready = wait(list(running))
+        for receiver in [one for one in running if one in ready]:
+            process, cell = running.pop(receiver)
+            try:
+                outcome = receiver.recv()
+            except EOFError:
+                process.join()
+                outcome = Failure(cell, f"its process ended with code {process.exitcode}")
+            process.join()
+            start_next()
+            yield outcome
 
 
-def _limit_threads(threads: int) -> None:
-    os.environ["OMP_NUM_THREADS"] = str(threads)
+def _work(cell: Cell, threads: int, sender: Connection) -> None:
+    """In the child: run the cell and send what came of it."""
     import torch
 
     torch.set_num_threads(threads)
+    try:
+        sender.send(run_cell(cell))
+    except (ValueError, OSError) as error:
+        sender.send(Failure(cell, str(error)))
 
 
 def run_cell(cell: Cell) -> Record:
@@ -98,7 +127,6 @@ def run_cell(cell: Cell) -> Record:
     from adacorr.core import noise
     from adacorr.data import load
     from adacorr.train import METHODS, fit
-    from adacorr.train.nets import make_factory
 
     started = time.perf_counter()
     splits = load(cell.dataset, seed=cell.seed, **cell.data)
@@ -108,26 +136,25 @@ def run_cell(cell: Cell) -> Record:
     if cell.noise != "none":
         T = noise.parse(cell.noise, train.n_classes)
         given = noise.inject(truth, T, np.random.default_rng([cell.seed, 1]))
-    arguments = dict(cell.train)
-    factory = make_factory(arguments.pop("net", None), np.asarray(train.features[0]).shape)
     fields = {key: value for key, value in cell.fields.items() if key != "method"}
 
     def score(end: Any) -> dict[str, float]:
         """What the curves show beyond training's own metrics."""
-        scores = {"label_accuracy": float((end.labels == truth).mean())}
+        rows = end.train_index
+        scores = {"label_accuracy": float((end.labels[rows] == truth[rows]).mean())}
         if test is not None:
             scores["test_accuracy"] = accuracy(end.predict(test.features), test.labels)
         return scores
 
     result = fit(
-        factory,
+        cell.train.get("net"),
         train.features,
         given,
         method=METHODS[cell.fields["method"]](**fields),
         seed=cell.seed,
         class_names=train.class_names,
         on_epoch=score,
-        **arguments,
+        **{key: value for key, value in cell.train.items() if key != "net"},
     )
     return _record(cell, result, given, truth, time.perf_counter() - started)
 
@@ -140,11 +167,10 @@ def _record(
     cell: Cell, result: Any, given: NDArray[np.int64], truth: NDArray[np.int64], seconds: float
 ) -> Record:
     history = result.history
-    chosen = max(range(len(history)), key=lambda i: history[i]["val_accuracy"])
     curves = {
         name: [round(float(line[name]), 5) for line in history]
         for name in CURVES
-        if all(name in line for line in history)
+        if all(line.get(name) is not None for line in history)
     }
     test = curves.get("test_accuracy")
     return {
@@ -154,8 +180,8 @@ def _record(
         "versions": {name: version(name) for name in ("adacorr", "torch", "numpy")}
         | {"python": platform.python_version()},
         "test_accuracy_last": test[-1] if test else None,
-        "test_accuracy_selected": test[chosen] if test else None,
-        "selected_epoch": chosen + 1,
+        "test_accuracy_selected": test[result.selected_epoch - 1] if test else None,
+        "selected_epoch": result.selected_epoch,
         **score_labels(given, result.labels, truth),
         "curves": curves,
         "seconds": round(seconds, 2),

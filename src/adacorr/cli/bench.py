@@ -55,9 +55,15 @@ def run(
         print(f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}")
         return
     with _progress(left, quiet) as advance:
-        count = run_grid(plan, file, workers, advance)
+        count, failures = run_grid(plan, file, workers, advance)
     if not quiet:
-        print(f"{count} cells run, {len(plan.cells) - count} had a record; records in {file.path}")
+        print(f"{count} cells run, {len(plan.cells) - left} had a record; records in {file.path}")
+    if failures:
+        first = failures[0]
+        place = " ".join(map(str, (first.cell.dataset, first.cell.noise, first.cell.method)))
+        raise InputError(
+            f"{len(failures)} cells failed and will run again next time; {place}: {first.reason}"
+        )
 
 
 def _progress(total: int, quiet: bool):
