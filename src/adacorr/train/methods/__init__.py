@@ -1,8 +1,41 @@
 """Every method by name; a new one is a file here and a line below."""
 
+from adacorr.train.methods.abstention import Abstention
+from adacorr.train.methods.adacorr import AdaCorr
+from adacorr.train.methods.backward import Backward
 from adacorr.train.methods.base import Method
+from adacorr.train.methods.coteaching import CoTeaching
+from adacorr.train.methods.decoupling import Decoupling
+from adacorr.train.methods.forgetting import Forgetting
+from adacorr.train.methods.forward import Forward
+from adacorr.train.methods.mentornet import MentorNet
 from adacorr.train.methods.standard import Standard
 
-METHODS: dict[str, type[Method]] = {cls.name: cls for cls in (Standard,)}
+METHODS: dict[str, type[Method]] = {
+    cls.name: cls
+    for cls in (
+        Standard,
+        Forgetting,
+        Forward,
+        Backward,
+        Decoupling,
+        MentorNet,
+        CoTeaching,
+        Abstention,
+        AdaCorr,
+    )
+}
 
-__all__ = ["METHODS", "Method", *(cls.__name__ for cls in METHODS.values())]
+__all__ = [
+    "METHODS",
+    "Abstention",
+    "AdaCorr",
+    "Backward",
+    "CoTeaching",
+    "Decoupling",
+    "Forgetting",
+    "Forward",
+    "MentorNet",
+    "Method",
+    "Standard",
+]
