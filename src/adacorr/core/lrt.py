@@ -1,7 +1,7 @@
-"""The likelihood ratio test behind Procedure 1 (LRT-Correction), as one pass over the rows.
+"""The likelihood ratio test behind Procedure 1 (LRT-Correction), and what a rule is.
 
-Small inputs take numpy; larger ones a fused numba kernel (few classes) or threaded numpy chunks
-(many classes, where numpy's vectorised argmax wins). All three give the same bits.
+The work is one pass over the rows (core/kernel.py), which checks them on the way: a caller of
+:func:`likelihood_ratio` or :meth:`ThresholdRule.decide` needs no pass of its own for that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.validation import check_delta
+from adacorr.core import kernel
+from adacorr.core.validation import check_codes, check_delta, check_rows
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,31 @@ class Rule(Protocol):
 def likelihood_ratio(
     labels: NDArray[np.int64], pred_probs: NDArray[np.floating]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """``m = argmax f`` (first of ties) and ``f[label] / f[m]`` in float64, for checked input.
+    """``m = argmax f`` (first of ties) and ``f[label] / f[m]`` in float64.
+
+    Raises :class:`~adacorr.core.validation.RowError` at the first row of `pred_probs` that is not
+    a distribution, or label that is not a class index.
 
     >>> likelihood_ratio(np.array([1, 0]), np.array([[0.8, 0.2], [0.5, 0.5]]))
     (array([0, 0]), array([0.25, 1.  ]))
     """
-    suggested = pred_probs.argmax(axis=1)
-    rows = np.arange(len(labels))
-    top = pred_probs[rows, suggested].astype(np.float64)
-    return suggested, pred_probs[rows, labels].astype(np.float64) / top
+    suggested, ratio, _ = _scan(labels, pred_probs, np.ones((1, 1)))
+    return suggested, ratio
+
+
+def _scan(
+    labels: NDArray[np.int64], f: NDArray[np.floating], delta: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    suggested, ratio, flipped, suspicious = kernel.scan(labels, f, delta)
+    for piece in suspicious:  # rare: look exactly, and either raise or do the piece again
+        y, block = labels[piece], f[piece]
+        check_rows(block, first_row=piece.start)
+        check_codes(y, f.shape[1], first_row=piece.start)
+        m, rows = block.argmax(axis=1), np.arange(len(y))
+        r = block[rows, y].astype(np.float64) / block[rows, m].astype(np.float64)
+        threshold = delta[0, 0] if delta.shape == (1, 1) else delta[m, y]
+        suggested[piece], ratio[piece], flipped[piece] = m, r, (r < threshold) & (m != y)
+    return suggested, ratio, flipped
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,7 @@ class ThresholdRule:
         return {"rule": "threshold", "noise_rate": None, "note": ""}
 
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
-        suggested, ratio = likelihood_ratio(labels, pred_probs)
-        threshold = self.delta if self.delta.ndim == 0 else self.delta[suggested, labels]
-        return Decision(suggested, ratio, (ratio < threshold) & (suggested != labels))
+        """Raises RowError at a row that is not a distribution or a label that is no class."""
+        k = pred_probs.shape[1]
+        delta = self.delta.reshape((1, 1) if self.delta.ndim == 0 else (k, k))
+        return Decision(*_scan(labels, pred_probs, delta))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,32 @@ from numpy.typing import ArrayLike, NDArray
 SUM_TOLERANCE = 1e-2
 """Rows of ``pred_probs`` must sum to one within this; the likelihood ratio is scale free."""
 
-_CHUNK_ELEMENTS = 1 << 20  # rows are checked in pieces that stay in cache
+SURE_TOLERANCE = SUM_TOLERANCE - 1e-3
+"""Within this a sum taken in the input's own precision needs no second look."""
+
+_CHUNK_ELEMENTS = 1 << 16  # rows are checked in pieces that stay in cache
 
 
 class InputError(ValueError):
     """The user's input is not usable; the message is one line: expected ..., got ..."""
+
+
+class RowError(InputError):
+    """One row is not usable; readers of files say which file and which column that is.
+
+    Attributes
+    ----------
+    expected, got : the two halves of the message.
+    row : its number, counted from 0 in the whole input.
+    column : the column of ``pred_probs``; None where the row as a whole, or its label, is wrong.
+    """
+
+    def __init__(
+        self, name: str, expected: str, got: str, row: int, column: int | None = None
+    ) -> None:
+        place = f"row {row}" if column is None else f"row {row}, column {column}"
+        super().__init__(f"{name}: expected {expected}, got {got} in {place}")
+        self.expected, self.got, self.row, self.column = expected, got, row, column
 
 
 @dataclass(frozen=True)
@@ -29,7 +51,21 @@ class Encoded:
 
     def decode(self, codes: NDArray[np.integer]) -> NDArray[Any]:
         """Class indices -> labels of the kind that the user passed."""
-        return codes.astype(np.int64) if self.as_codes else self.classes[codes]
+        return codes.astype(np.int64, copy=False) if self.as_codes else self.classes[codes]
+
+
+def as_pred_probs(pred_probs: ArrayLike, name: str = "pred_probs") -> NDArray[np.floating]:
+    """`pred_probs` as an (N, K) float array, N >= 1, K >= 2, without looking at the values."""
+    f = _array(pred_probs, name, "an array of shape (N, K)")
+    if f.ndim != 2:
+        raise InputError(f"{name}: expected shape (N, K), got {f.shape}")
+    if f.shape[0] == 0:
+        raise InputError(f"{name}: expected at least one row, got none")
+    if f.shape[1] < 2:
+        raise InputError(f"{name}: expected at least 2 classes (columns), got {f.shape[1]}")
+    if f.dtype.kind not in "fiub":
+        raise InputError(f"{name}: expected numbers, got dtype {f.dtype}")
+    return f if f.dtype in (np.float16, np.float32, np.float64) else f.astype(np.float64)
 
 
 def check_pred_probs(
@@ -43,49 +79,63 @@ def check_pred_probs(
     normalize : accept rows of any positive sum; the result is then a normalised copy.
     name, first_row : how messages name the array and number its rows.
     """
-    f = np.asarray(pred_probs)
-    if f.ndim != 2:
-        raise InputError(f"{name}: expected shape (N, K), got {f.shape}")
-    if f.shape[0] == 0:
-        raise InputError(f"{name}: expected at least one row, got none")
-    if f.shape[1] < 2:
-        raise InputError(f"{name}: expected at least 2 classes (columns), got {f.shape[1]}")
-    if f.dtype == object or f.dtype.kind not in "fiub":
-        raise InputError(f"{name}: expected numbers, got dtype {f.dtype}")
-    if f.dtype not in (np.float16, np.float32, np.float64):
-        f = f.astype(np.float64)
-    step = max(1, _CHUNK_ELEMENTS // f.shape[1])
-    for start in range(0, len(f), step):
-        _check_rows(f[start : start + step], normalize, name, first_row + start)
+    f = as_pred_probs(pred_probs, name)
+    check_rows(f, normalize=normalize, name=name, first_row=first_row)
     if normalize:
         f = f.astype(np.float64 if f.dtype == np.float64 else np.float32)
-        f /= f.sum(axis=1, keepdims=True)
+        f /= f.sum(axis=1, keepdims=True, dtype=np.float64)
     return f
 
 
-def _check_rows(block: NDArray[np.floating], normalize: bool, name: str, first_row: int) -> None:
+def check_rows(
+    f: NDArray[np.floating],
+    *,
+    normalize: bool = False,
+    name: str = "pred_probs",
+    first_row: int = 0,
+) -> None:
+    """Raise RowError at the first row that is not a distribution (or, to normalise, a measure)."""
+    step = max(1, _CHUNK_ELEMENTS // f.shape[1])
+    for start in range(0, len(f), step):
+        block = f[start : start + step]
+        if normalize or not surely_distributions(block):
+            _check_block(block, normalize, name, first_row + start)
+
+
+def surely_distributions(block: NDArray[np.floating]) -> bool:
+    """Whether all rows pass at first glance; False asks for the exact check.
+
+    Sums are a matrix product in the input's precision: many times faster than a sum along short
+    rows. NaN and infinity survive it, and the minimum finds negative entries.
+    """
+    if block.dtype == np.float16:
+        block = block.astype(np.float32)
+    with np.errstate(all="ignore"):
+        off = np.abs(block @ np.ones(block.shape[1], block.dtype) - 1).max()
+        return bool(off <= SURE_TOLERANCE and block.min() >= 0)
+
+
+def _check_block(block: NDArray[np.floating], normalize: bool, name: str, first_row: int) -> None:
+    bad = ~(np.isfinite(block) & (block >= 0))
+    if bad.any():
+        row, column = divmod(int(bad.argmax()), block.shape[1])
+        got = str(block[row, column])
+        raise RowError(name, "finite probabilities >= 0", got, first_row + row, column)
     sums = block.sum(axis=1, dtype=np.float64)
-    # A NaN or infinity survives the sum; a negative entry is found by the minimum alone.
-    if not (np.isfinite(sums).all() and block.min() >= 0):
-        explain_bad_rows(block, name, first_row)
     off = sums <= 0 if normalize else np.abs(sums - 1) > SUM_TOLERANCE
     if off.any():
         row = int(off.argmax())
         expected = "a positive sum" if normalize else f"a sum of 1 (within {SUM_TOLERANCE})"
-        raise InputError(
-            f"{name}: expected rows with {expected}, got {sums[row]:.6g} in row {first_row + row}"
-        )
+        raise RowError(name, f"rows with {expected}", f"{sums[row]:.6g}", first_row + row)
 
 
-def explain_bad_rows(block: NDArray[np.floating], name: str, first_row: int) -> None:
-    """Raise for the first entry that is not a finite non-negative number."""
-    bad = ~(np.isfinite(block) & (block >= 0))
-    if bad.any():
-        row, column = np.unravel_index(int(bad.argmax()), bad.shape)
-        raise InputError(
-            f"{name}: expected finite probabilities >= 0, got {block[row, column]} "
-            f"in row {first_row + int(row)}, column {int(column)}"
-        )
+def _array(values: ArrayLike, name: str, expected: str) -> NDArray[Any]:
+    """``np.asarray``, whose many ways to refuse (ragged lists, tensors on a device) become one."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{name}: expected {expected}, got one that cannot be: {reason}") from None
 
 
 def encode_labels(
@@ -100,8 +150,7 @@ def encode_labels(
     if classes is not None:
         return _encode_known(y, _class_array(classes, n_classes))
     if y.dtype.kind in "iu":
-        _check_range(y, n_classes)
-        return Encoded(y.astype(np.int64), np.arange(n_classes), True)
+        return Encoded(check_codes(y, n_classes).copy(), np.arange(n_classes), True)
     found, codes = np.unique(y, return_inverse=True)
     if len(found) != n_classes:
         raise InputError(
@@ -112,20 +161,29 @@ def encode_labels(
 
 
 def _label_array(labels: ArrayLike) -> NDArray[Any]:
-    y = np.asarray(labels)
+    y = _array(labels, "labels", "an array of shape (N,)")
     if y.ndim != 1:
         raise InputError(f"labels: expected shape (N,), got {y.shape}")
-    if y.dtype == object:
-        kinds = {type(value) for value in y.tolist()}
-        if not all(issubclass(kind, str) for kind in kinds):
-            names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise InputError(f"labels: expected all integers or all strings, got {names}")
-        y = y.astype(str)
+    if y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8")
+    if y.dtype.kind in "OT" or (y.dtype.kind == "U" and isinstance(labels, list | tuple)):
+        # numpy would turn ["a", 1] into two strings without a word
+        y = _one_kind(list(labels) if isinstance(labels, list | tuple) else y.tolist())
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
     if y.dtype.kind not in "iuU":
         raise InputError(f"labels: expected integers or strings, got dtype {y.dtype}")
     return y
+
+
+def _one_kind(values: list[Any]) -> NDArray[Any]:
+    kinds = {type(value) for value in values}
+    if all(issubclass(kind, str) for kind in kinds):
+        return np.asarray(values, dtype=str)
+    if all(issubclass(kind, Integral) for kind in kinds):
+        return np.asarray(values, dtype=np.int64)
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise InputError(f"labels: expected all integers or all strings, got {names}")
 
 
 def _class_array(classes: Sequence[Any] | ArrayLike, n_classes: int) -> NDArray[Any]:
@@ -144,25 +202,26 @@ def _class_array(classes: Sequence[Any] | ArrayLike, n_classes: int) -> NDArray[
 
 def _encode_known(y: NDArray[Any], names: NDArray[Any]) -> Encoded:
     if y.dtype.kind in "iu" and names.dtype.kind == "U":  # indices, with names for display
-        _check_range(y, len(names))
-        return Encoded(y.astype(np.int64), names, True)
+        return Encoded(check_codes(y, len(names)).copy(), names, True)
+    if y.dtype.kind == "U" and names.dtype.kind != "U":
+        raise InputError(f"labels: expected integers like the classes, got strings such as {y[0]}")
     order = np.argsort(names)
     place = np.minimum(np.searchsorted(names[order], y), len(names) - 1)
     codes = order[place]
     unknown = names[codes] != y
     if unknown.any():
         row = int(unknown.argmax())
-        raise InputError(f"labels: expected one of the class names, got {y[row]!s} in row {row}")
+        raise RowError("labels", "one of the class names", repr(y[row].item()), row)
     return Encoded(codes.astype(np.int64), names, False)
 
 
-def _check_range(y: NDArray[np.integer], n_classes: int) -> None:
+def check_codes(y: NDArray[np.integer], n_classes: int, *, first_row: int = 0) -> NDArray[np.int64]:
+    """Class indices in [0, n_classes), as int64."""
     bad = (y < 0) | (y >= n_classes)
     if bad.any():
         row = int(bad.argmax())
-        raise InputError(
-            f"labels: expected integers in [0, {n_classes}), got {y[row]} in row {row}"
-        )
+        raise RowError("labels", f"integers in [0, {n_classes})", str(y[row]), first_row + row)
+    return y.astype(np.int64, copy=False)
 
 
 def check_same_length(labels: NDArray[Any], pred_probs: NDArray[Any]) -> None:
@@ -175,14 +234,19 @@ def check_same_length(labels: NDArray[Any], pred_probs: NDArray[Any]) -> None:
 
 
 def check_delta(delta: ArrayLike, n_classes: int) -> NDArray[np.float64]:
-    """A threshold in (0, 1], or a (K, K) array ``delta[suggested, given]`` of them."""
-    d = np.asarray(delta, dtype=np.float64)
+    """A threshold in (0, 1], or a (K, K) array ``delta[suggested, given]``, 0 for never."""
+    try:
+        d = np.asarray(delta, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise InputError(f"delta: expected a number in (0, 1], got {delta!r}") from None
     if d.shape not in ((), (n_classes, n_classes)):
         raise InputError(
             f"delta: expected a number or shape ({n_classes}, {n_classes}), got shape {d.shape}"
         )
-    if not (np.isfinite(d).all() and (d >= 0).all()) or (d.ndim == 0 and not 0 < d <= 1):
-        raise InputError(f"delta: expected values in (0, 1], got {d if d.ndim == 0 else 'others'}")
+    if d.ndim == 0 and not 0 < d <= 1:
+        raise InputError(f"delta: expected a number in (0, 1], got {d}")
+    if not (np.isfinite(d) & (d >= 0)).all():
+        raise InputError("delta: expected finite thresholds >= 0, got others")
     return d
 
 

@@ -1,0 +1,197 @@
+"""One pass over the rows of ``pred_probs``: argmax, likelihood ratio, flips and a check, together.
+
+Two implementations give the same bits. numpy needs no start-up; a numba kernel is several times
+faster, but importing numba costs more than numpy needs for a few million probabilities. Both run
+in pieces on plain threads (numba's own thread pools do not survive a fork or concurrent callers).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import SURE_TOLERANCE, surely_distributions
+
+_PIECE = 1 << 16  # probabilities per numpy piece: the piece stays in a core's cache
+_PARALLEL = 1 << 18  # below this many probabilities threads cost more than they bring
+_NUMBA_COLD = 1 << 22  # one call of this size is worth importing numba
+_NUMBA_WARM = 1 << 15  # once it is imported, calls of this size are worth it
+_INDEX_BITS = 20  # of the packed argmax key: up to a million classes
+
+Kernel = Callable[..., int]
+
+
+def scan(
+    labels: NDArray[np.int64], pred_probs: NDArray[np.floating], delta: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_], list[slice]]:
+    """``m = argmax f`` (first of ties), ``f[label] / f[m]`` in float64, flips, suspicious rows.
+
+    Parameters
+    ----------
+    labels : (N,) class indices.
+    pred_probs : (N, K) of any float type.
+    delta : (1, 1) or (K, K) thresholds ``delta[m, label]``.
+
+    Returns
+    -------
+    suggested, ratio, flipped : (N,), meaningless inside the suspicious slices.
+    suspicious : the pieces in which some row is not surely a distribution with a valid label.
+    """
+    n, k = pred_probs.shape
+    out = (np.empty(n, np.int64), np.empty(n, np.float64), np.empty(n, np.bool_))
+    kernel, pieces = _plan(n, k, pred_probs.dtype)
+
+    def run(piece: slice) -> int:
+        return kernel(labels[piece], pred_probs[piece], delta, *(array[piece] for array in out))
+
+    if len(pieces) == 1 or n * k < _PARALLEL:
+        verdicts = [run(piece) for piece in pieces]
+    else:
+        verdicts = list(_pool(os.getpid()).map(run, pieces))
+    return *out, [piece for piece, bad in zip(pieces, verdicts, strict=True) if bad]
+
+
+def load() -> None:
+    """Make numba ready now; for callers who will make many calls of moderate size."""
+    _numba_kernels()
+
+
+def threads() -> int:
+    """How many threads a pass uses: the cores this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _plan(n: int, k: int, dtype: np.dtype[Any]) -> tuple[Kernel, list[slice]]:
+    elements = n * k
+    warm = _numba_kernels.cache_info().currsize > 0
+    if elements >= (_NUMBA_WARM if warm else _NUMBA_COLD) and k < 1 << _INDEX_BITS:
+        rows = max(1, _PIECE // k) if dtype == np.float16 else -(-n // (4 * threads()))
+        return _call_numba, _pieces(n, rows)
+    return _call_numpy, _pieces(n, max(1, _PIECE // k))
+
+
+def _pieces(n: int, rows: int) -> list[slice]:
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+
+
+@cache
+def _pool(pid: int) -> ThreadPoolExecutor:
+    """One pool per process: a forked child does not inherit its parent's threads."""
+    return ThreadPoolExecutor(threads(), thread_name_prefix="adacorr")
+
+
+def _call_numpy(
+    labels: NDArray[np.int64],
+    f: NDArray[np.floating],
+    delta: NDArray[np.float64],
+    suggested: NDArray[np.int64],
+    ratio: NDArray[np.float64],
+    flipped: NDArray[np.bool_],
+) -> int:
+    if f.dtype == np.float16:  # exact, and the only way to a fast sum
+        f = f.astype(np.float32)
+    n, k = f.shape
+    if not surely_distributions(f) or labels.min() < 0 or labels.max() >= k:
+        return 1
+    f.argmax(axis=1, out=suggested)
+    rows = np.arange(n)
+    np.divide(f[rows, labels], f[rows, suggested], out=ratio, dtype=np.float64)
+    threshold = delta[0, 0] if delta.shape == (1, 1) else delta[suggested, labels]
+    np.less(ratio, threshold, out=flipped)
+    flipped &= suggested != labels
+    return 0
+
+
+def _call_numba(
+    labels: NDArray[np.int64],
+    f: NDArray[np.floating],
+    delta: NDArray[np.float64],
+    suggested: NDArray[np.int64],
+    ratio: NDArray[np.float64],
+    flipped: NDArray[np.bool_],
+) -> int:
+    if f.dtype == np.float16:
+        f = f.astype(np.float32)
+    f, labels = np.ascontiguousarray(f), np.ascontiguousarray(labels)
+    single = f.dtype == np.float32
+    # Non-negative floats order like their bits as integers, negative ones and NaN stand out:
+    # integer comparisons check and rank at once, and compilers vectorise them.
+    bits = f.view(np.int32 if single else np.int64)
+    infinity = np.array(np.inf, f.dtype).view(bits.dtype)[()]
+    low, high = 1 - SURE_TOLERANCE, 1 + SURE_TOLERANCE
+    kernel = _numba_kernels()[0 if single else 1]
+    return kernel(
+        labels, f.ravel(), bits.ravel(), delta, infinity, low, high, suggested, ratio, flipped
+    )
+
+
+@cache
+def _numba_kernels() -> tuple[Kernel, Kernel]:
+    """The kernels for float32 and float64, compiled at first use and kept on disk."""
+    import numba
+
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "nsz", "contract"}}
+    try:
+        return (
+            numba.njit(_rows_packed, cache=True, **options),
+            numba.njit(_rows_select, cache=True, **options),
+        )
+    except RuntimeError:  # no folder to keep compiled code in, such as a read-only install
+        return numba.njit(_rows_packed, **options), numba.njit(_rows_select, **options)
+
+
+def _rows_packed(labels, f, bits, delta, infinity, low, high, suggested, ratio, flipped):
+    """float32: value and index share one 64-bit key, so that argmax is a plain maximum."""
+    n, k = labels.size, f.size // labels.size
+    uniform, d = delta.shape[0] == 1, delta[0, 0]
+    mask = np.int64((1 << _INDEX_BITS) - 1)
+    smallest, largest, wrong = bits[0], bits[0], 0
+    for i in range(n):
+        start = np.uint64(i) * np.uint64(k)
+        total, key = np.float32(0), np.int64(-1)
+        for j in range(np.uint64(k)):
+            b = bits[start + j]
+            total += f[start + j]
+            smallest = min(smallest, b)
+            key = max(key, (np.int64(b) << _INDEX_BITS) | (mask - np.int64(j)))
+        m, y = np.uint64(mask - (key & mask)), np.uint64(labels[i])
+        largest = max(largest, np.int32(key >> _INDEX_BITS))
+        if not (total >= low and total <= high) or y >= np.uint64(k):
+            wrong, m, y = 1, np.uint64(0), np.uint64(0)
+        r = np.float64(f[start + y]) / np.float64(f[start + m])
+        suggested[i], ratio[i] = m, r
+        flipped[i] = (r < (d if uniform else delta[m, y])) & (m != y)
+    return 1 if wrong or smallest < 0 or largest >= infinity else 0
+
+
+def _rows_select(labels, f, bits, delta, infinity, low, high, suggested, ratio, flipped):
+    """float64: the same by conditional moves, since a key of 64 bits has no room for an index."""
+    n, k = labels.size, f.size // labels.size
+    uniform, d = delta.shape[0] == 1, delta[0, 0]
+    smallest, largest, wrong = bits[0], bits[0], 0
+    for i in range(n):
+        start = np.uint64(i) * np.uint64(k)
+        total, best, m = f[start], bits[start], np.uint64(0)
+        smallest = min(smallest, best)
+        for j in range(np.uint64(1), np.uint64(k)):
+            b = bits[start + j]
+            total += f[start + j]
+            smallest = min(smallest, b)
+            greater = b > best
+            best = b if greater else best
+            m = j if greater else m
+        y = np.uint64(labels[i])
+        largest = max(largest, best)
+        if not (total >= low and total <= high) or y >= np.uint64(k):
+            wrong, m, y = 1, np.uint64(0), np.uint64(0)
+        r = f[start + y] / f[start + m]
+        suggested[i], ratio[i] = m, r
+        flipped[i] = (r < (d if uniform else delta[m, y])) & (m != y)
+    return 1 if wrong or smallest < 0 or largest >= infinity else 0
