@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from adacorr._version import __version__
 
 app = App(
     name="adacorr",
-    help="Find, fix and certify wrong labels.",
+    help="""Find, fix and certify wrong labels.
+
+    Example: adacorr correct table.parquet --output corrected.parquet
+
+    Example: adacorr fit digits --noise uniform:0.4
+    """,
     version=__version__,
 )
 COMMANDS = {  # name -> (where it lives, one line of help)
@@ -23,15 +30,44 @@ COMMANDS = {  # name -> (where it lives, one line of help)
     "bench": ("adacorr.cli.bench:app", "Run a grid of methods and print the paper's table."),
     "data": ("adacorr.cli.data:app", "List and fetch the named datasets."),
     "doctor": ("adacorr.cli.doctor:doctor", "Show versions, devices, data and missing parts."),
+    "completion": ("adacorr.cli.completion:completion", "Print a shell's completion script."),
 }
 for _name, (_target, _help) in COMMANDS.items():
     app.command(_target, name=_name, help=_help)
+app.meta.group_parameters = "Common options"
+
+
+@app.meta.default
+def launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    config: Path | None = None,
+    print_config: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Find, fix and certify wrong labels.
+
+    Parameters
+    ----------
+    config
+        Settings as TOML, a table per command: [fit] seed = 1. Default: ./adacorr.toml, if any.
+        Overruled by the environment (ADACORR_FIT_SEED=1), and that by flags.
+    print_config
+        Print the settings that the command would run with, as TOML, and stop.
+    """
+    from adacorr.cli.config import describe, sources
+
+    app.config = sources(config)
+    if not print_config:
+        app(tokens)
+        return
+    commands, _, _ = app.parse_commands(tokens)
+    _, bound, _ = app.parse_args(tokens)
+    print(describe(tuple(commands), bound))
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input is one line on stderr and exit code 2, never a traceback."""
     try:
-        app(argv)
+        app.meta(argv)
     except KeyboardInterrupt:
         print("adacorr: interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(130) from None

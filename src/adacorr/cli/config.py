@@ -1,0 +1,77 @@
+"""Where a command's settings come from: a TOML file, the environment, flags; later ones win.
+
+adacorr.toml             [fit]                      or --config FILE, or ADACORR_CONFIG=FILE
+                         method = "coteaching"
+the environment          ADACORR_FIT_METHOD=standard
+flags                    adacorr fit digits --method adacorr
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from adacorr.core.validation import InputError
+
+FILE_NAME = "adacorr.toml"
+FILE_VARIABLE = "ADACORR_CONFIG"
+PREFIX = "ADACORR_"
+
+
+def find_file(config: Path | None) -> Path | None:
+    """The file of ``--config``, else of ``$ADACORR_CONFIG``, else ``./adacorr.toml`` if any."""
+    named = config or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
+    if named is None:
+        return Path(FILE_NAME) if Path(FILE_NAME).is_file() else None
+    if not named.is_file():
+        source = "--config" if config else FILE_VARIABLE
+        raise InputError(f"{source}: expected a TOML file, got {named}: no such file")
+    return named
+
+
+def sources(config: Path | None) -> list[Callable[..., Any]]:
+    """What fills the parameters that have no flag, the stronger source first."""
+    from cyclopts.config import Env, Toml
+
+    path = find_file(config)
+    environment = Env(PREFIX, show=False)
+    return [environment] if path is None else [environment, Toml(path)]
+
+
+def describe(commands: tuple[str, ...], bound: inspect.BoundArguments) -> str:
+    """The settings that a command would run with, as TOML that ``--config`` takes back.
+
+    >>> bound = inspect.signature(lambda data, seed=0: None).bind("digits")
+    >>> print(describe(("fit",), bound))
+    [fit]
+    data = "digits"
+    seed = 0
+    """
+    from adacorr.runs import dump_toml
+
+    bound.apply_defaults()
+    values: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        values |= _flatten(name, value)
+    body = dump_toml({"command": values}).partition("\n")[2]
+    return f"[{'.'.join(commands)}]\n{body}".strip()
+
+
+def _flatten(name: str, value: Any) -> dict[str, Any]:
+    """One entry per flag: a dataclass parameter is several flags; what is not set is left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        entries: dict[str, Any] = {}
+        for field in fields(value):
+            entries |= _flatten(field.name, getattr(value, field.name))
+        return entries
+    if value is None or value == ():
+        return {}
+    if isinstance(value, tuple):
+        value = list(value)
+    if isinstance(value, Path):
+        value = str(value)
+    return {name.strip("_").replace("_", "-"): value}
