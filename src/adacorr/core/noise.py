@@ -5,12 +5,20 @@ The class maps are the four "asymmetric" patterns of the code released with the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.validation import InputError, check_rate, check_transition, encode_labels
+from adacorr.core.validation import (
+    InputError,
+    check_count,
+    check_rate,
+    check_rows,
+    check_transition,
+    encode_labels,
+)
 
 CLASS_MAPS: dict[str, dict[int, int]] = {
     "mnist": {7: 1, 2: 7, 5: 6, 6: 5, 3: 8},
@@ -29,7 +37,7 @@ def uniform(K: int, rate: float) -> NDArray[np.float64]:
            [0.1, 0.8, 0.1],
            [0.1, 0.1, 0.8]])
     """
-    rate = check_rate(rate)
+    K, rate = check_count(K, "K", at_least=2), check_rate(rate)
     T = np.full((K, K), rate / (K - 1))
     np.fill_diagonal(T, 1 - rate)
     return T
@@ -37,6 +45,7 @@ def uniform(K: int, rate: float) -> NDArray[np.float64]:
 
 def pair(K: int, rate: float) -> NDArray[np.float64]:
     """Class ``i`` becomes ``i + 1`` (mod K) with probability `rate`."""
+    K = check_count(K, "K", at_least=2)
     return class_map(K, {i: (i + 1) % K for i in range(K)}, rate)
 
 
@@ -48,7 +57,7 @@ def class_map(K: int, mapping: Mapping[int, int], rate: float) -> NDArray[np.flo
            [0.  , 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    rate = check_rate(rate)
+    K, rate = check_count(K, "K", at_least=2), check_rate(rate)
     T = np.eye(K)
     for source, target in mapping.items():
         if not (0 <= source < K and 0 <= target < K):
@@ -76,10 +85,22 @@ def parse(spec: str, K: int) -> NDArray[np.float64]:
     )
 
 
-def inject(labels: ArrayLike, T: ArrayLike, rng: np.random.Generator | int) -> NDArray[np.int64]:
+def inject(
+    labels: ArrayLike,
+    T: ArrayLike,
+    rng: np.random.Generator | int,
+    *,
+    classes: Sequence[Any] | None = None,
+) -> NDArray[Any]:
     """Draw a noisy label for each true one: given ~ T[true].
 
-    `T` is (K, K), or (N, K) with one distribution per sample (instance-dependent noise).
+    Parameters
+    ----------
+    labels : (N,) integers or strings; the result is of the same kind.
+    T : (K, K), or (N, K) with one distribution per sample (instance-dependent noise). A square
+        matrix is always read as (K, K).
+    rng : a generator, or a seed.
+    classes : the K names in the order of T, when the labels do not tell.
 
     >>> inject([0, 1, 2, 0], uniform(3, 0.0), rng=0)
     array([0, 1, 2, 0])
@@ -88,14 +109,35 @@ def inject(labels: ArrayLike, T: ArrayLike, rng: np.random.Generator | int) -> N
     per_sample = matrix.ndim == 2 and matrix.shape[0] != matrix.shape[1]
     if not per_sample:
         matrix = check_transition(matrix)
-    y = encode_labels(labels, matrix.shape[1]).codes
-    if per_sample and len(matrix) != len(y):
-        raise InputError(f"T: expected (K, K) or one row per label ({len(y)}), got {matrix.shape}")
-    edges = np.cumsum(matrix, axis=1)
-    edges /= edges[:, -1:]  # the last edge is exactly 1, so every draw falls below one
+    true = encode_labels(labels, matrix.shape[1], classes)
+    y = true.codes
     draws = np.random.default_rng(rng).random(len(y))
-    rows = edges if per_sample else edges[y]
-    return (draws[:, None] >= rows).sum(axis=1)
+    if not per_sample:
+        return true.decode(_draw_by_class(y, matrix, draws))
+    if len(matrix) != len(y):
+        raise InputError(f"T: expected (K, K) or one row per label ({len(y)}), got {matrix.shape}")
+    check_rows(matrix, name="T")
+    return true.decode((draws[:, None] >= _edges(matrix)).sum(axis=1))
+
+
+def _edges(distributions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative sums; the last is exactly 1, so that every draw from [0, 1) falls below it."""
+    edges = np.cumsum(distributions, axis=1)
+    return edges / edges[:, -1:]
+
+
+def _draw_by_class(
+    y: NDArray[np.int64], T: NDArray[np.float64], draws: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Inverse transform sampling, one sorted search per class: O(N) memory for any K."""
+    edges = _edges(T)
+    order = np.argsort(y, kind="stable")
+    ends = np.cumsum(np.bincount(y, minlength=len(T)))
+    given = np.empty(len(y), np.int64)
+    for c, stop in enumerate(ends):
+        rows = order[ends[c - 1] if c else 0 : stop]
+        given[rows] = np.searchsorted(edges[c], draws[rows], side="right")
+    return given
 
 
 def instance_dependent(
@@ -103,21 +145,35 @@ def instance_dependent(
 ) -> NDArray[np.float64]:
     """Per-sample distributions whose flip probability and target depend on x (Xia et al. 2020).
 
-    The flip rate of a sample is drawn around `rate` (standard deviation 0.1, truncated to [0, 1]);
-    the target class comes from a random projection of its features, one projection per true class.
-    Pass the result to :func:`inject`. This noise is outside the paper's theory: a stress test.
+    The flip probability of a sample is normal around `rate` (standard deviation 0.1), truncated to
+    [0, 1]; the target class comes from a random projection of its features, one projection per
+    true class. Pass the result to :func:`inject`. This noise is outside the paper's theory: a
+    stress test. Returns (N, K).
     """
     rng = np.random.default_rng(rng)
-    x = np.asarray(X, dtype=np.float64).reshape(len(np.asarray(X)), -1)
+    x = np.asarray(X, dtype=np.float64)
+    x = x.reshape(len(x), -1)
     y = encode_labels(labels, K).codes
-    flip = np.clip(rng.normal(check_rate(rate), 0.1, len(y)), 0, 1)
+    if len(x) != len(y):
+        raise InputError(f"X: expected one row per label ({len(y)}), got {len(x)}")
+    flip = _truncated_normal(check_rate(rate), 0.1, len(y), rng)
     scale = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
     out = np.empty((len(y), K))
     for c in range(K):
         rows = y == c
         score = (x[rows] / scale[rows]) @ rng.standard_normal((x.shape[1], K))
         score[:, c] = -np.inf
-        weight = np.exp(score - score.max(axis=1, keepdims=True))
+        weight = np.exp(score - score.max(axis=1, keepdims=True, initial=-1e300))
         out[rows] = flip[rows, None] * weight / weight.sum(axis=1, keepdims=True)
         out[rows, c] = 1 - flip[rows]
     return out
+
+
+def _truncated_normal(
+    mean: float, deviation: float, n: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draws outside [0, 1] are drawn again; with the mean inside, half of them at worst."""
+    values = rng.normal(mean, deviation, n)
+    while (outside := (values < 0) | (values > 1)).any():
+        values[outside] = rng.normal(mean, deviation, int(outside.sum()))
+    return values

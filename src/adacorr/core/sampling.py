@@ -20,7 +20,7 @@ def sample_size(n_classes: int) -> int:
 
 def priority(index: NDArray[np.integer]) -> NDArray[np.uint64]:
     """A well mixed 64-bit hash of each row index (the finaliser of SplitMix64)."""
-    z = index.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = index.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)  # a bijection: no ties
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

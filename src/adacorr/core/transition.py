@@ -16,6 +16,8 @@ from adacorr.core.validation import (
     encode_labels,
 )
 
+_CHUNK_ELEMENTS = 1 << 18
+
 
 @dataclass(frozen=True)
 class Transition:
@@ -29,6 +31,11 @@ class Transition:
 
     T: NDArray[np.float64]
     counts: NDArray[np.int64]
+
+    @property
+    def noise_rate(self) -> float:
+        """Share of wrong labels among the samples behind T: 1 - sum_i P(true = i) T_ii."""
+        return float(1 - self.counts @ np.diag(self.T) / max(1, self.counts.sum()))
 
     def __array__(self, dtype=None, copy=None) -> NDArray[np.float64]:
         return np.array(self.T, dtype=dtype, copy=copy)
@@ -48,6 +55,12 @@ def estimate_transition(
     samples). "confident" (after Northcutt et al. 2021): row i is the distribution of the given
     labels over the samples confidently in class i, that is, whose p(i | x) reaches the mean over
     the samples labelled i.
+
+    >>> labels = [0, 0, 1, 1, 1, 0]
+    >>> pred_probs = [[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.1, 0.9], [0.2, 0.8], [0.2, 0.8]]
+    >>> estimate = estimate_transition(labels, pred_probs)
+    >>> estimate.T.round(2).tolist(), estimate.counts.tolist()
+    ([[0.67, 0.33], [0.33, 0.67]], [3, 3])
     """
     f = check_pred_probs(pred_probs)
     y = encode_labels(labels, f.shape[1], classes).codes
@@ -77,11 +90,14 @@ def _confident(y: NDArray[np.int64], f: NDArray[np.floating]) -> Transition:
     size = np.bincount(y, minlength=k)
     threshold = np.bincount(y, own, minlength=k) / np.maximum(size, 1)
     threshold[size == 0] = np.inf
-    above = np.where(f >= threshold, f, -1.0)
-    likely = above.argmax(axis=1)
-    sure = above[np.arange(n), likely] >= 0
-    joint = np.zeros((k, k))
-    np.add.at(joint, (likely[sure], y[sure]), 1)
-    counts = joint.sum(axis=1).astype(np.int64)
-    T = np.where(counts[:, None] > 0, joint / np.maximum(counts, 1)[:, None], np.eye(k))
-    return Transition(T, counts)
+    joint = np.zeros((k, k), dtype=np.int64)
+    step = max(1, _CHUNK_ELEMENTS // k)
+    for start in range(0, n, step):
+        block, given = f[start : start + step], y[start : start + step]
+        above = np.where(block >= threshold, block, -1)
+        likely = above.argmax(axis=1)
+        sure = above[np.arange(len(block)), likely] >= 0
+        np.add.at(joint, (likely[sure], given[sure]), 1)
+    counts = joint.sum(axis=1)
+    share = joint / np.maximum(counts, 1)[:, None]
+    return Transition(np.where(counts[:, None] > 0, share, np.eye(k)), counts)
