@@ -13,7 +13,7 @@ _SEED = 0  # the split is part of the dataset, so it does not follow the user's 
 
 
 def load_digits() -> Splits:
-    """1,437 training and 360 test images by one fixed permutation; grey 0 .. 16 becomes 0 .. 255."""
+    """1,437 training and 360 test images by one fixed permutation; grey levels 0 .. 255."""
     from sklearn.datasets import load_digits as bundled
 
     raw: Any = bundled()

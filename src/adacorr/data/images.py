@@ -146,7 +146,7 @@ def common_form(
     if image_size is not None and image_size < 1:
         raise InputError(f"image_size: expected a positive number of pixels, got {image_size}")
     picks = np.unique(np.linspace(0, len(sources) - 1, min(PROBED, len(sources))).astype(int))
-    found = [probe(sources[i], names[i]) for i in picks.tolist()]
+    found = [probe(sources[int(i)], names[int(i)]) for i in picks]
     sizes = {size for size, _ in found}
     gray = all(is_gray for _, is_gray in found)
     if image_size is not None:

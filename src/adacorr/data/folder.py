@@ -1,0 +1,58 @@
+"""A folder of images: one subfolder per class, or any folder when only predictions are wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from adacorr.core.validation import InputError
+from adacorr.data.dataset import Dataset
+from adacorr.data.images import SUFFIXES, LazyImages, common_form
+
+
+def image_files(folder: Path) -> list[Path]:
+    """All image files below `folder`, sorted; hidden files and other suffixes are passed over."""
+    found = (p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    return sorted(p for p in found if not any(part.startswith(".") for part in _inside(p, folder)))
+
+
+def _inside(path: Path, folder: Path) -> tuple[str, ...]:
+    return path.relative_to(folder).parts
+
+
+def load_folder(folder: Path, image_size: int | None, skip_unreadable: bool) -> Dataset:
+    """The classes are the subfolders in sorted order; a class's images may lie deeper inside it.
+
+    Folders ``train``/``test`` at the top are not special: point at the one to train on.
+    """
+    classes = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    by_class = {name: image_files(folder / name) for name in classes}
+    names = tuple(name for name in classes if by_class[name])
+    if len(names) < 2:
+        got = f"images only in {names[0]}" if names else "no image in any"
+        raise InputError(
+            f"{folder}: expected at least 2 subfolders with images, one per class, got {got}"
+        )
+    paths = [path for name in names for path in by_class[name]]
+    labels = np.repeat(np.arange(len(names)), [len(by_class[name]) for name in names])
+    ids = np.array([path.relative_to(folder).as_posix() for path in paths])
+    images, kept, skipped = lazy_images(paths, image_size, skip_unreadable)
+    return Dataset(
+        folder.name, images, labels[kept].astype(np.int64), names, ids=ids[kept], skipped=skipped
+    )
+
+
+def lazy_images(
+    paths: list[Path], image_size: int | None, skip_unreadable: bool
+) -> tuple[LazyImages, np.ndarray, tuple[str, ...]]:
+    """Images of one form; with `skip_unreadable` those whose header is broken are left out."""
+    kept = np.arange(len(paths))
+    names = [str(path) for path in paths]
+    skipped: tuple[str, ...] = ()
+    if skip_unreadable:
+        # Any size will do: the first pass only sorts out what cannot be opened at all.
+        kept, skipped = LazyImages(paths, names, (8, 8)).readable()
+        paths, names = [paths[i] for i in kept], [names[i] for i in kept]
+    size, gray = common_form(paths, names, image_size)
+    return LazyImages(paths, names, size, gray), kept, skipped

@@ -1,0 +1,228 @@
+"""CSV and parquet tables: numeric and text columns as features, or a column of images."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+from adacorr.data.arrays import encode, match
+from adacorr.data.dataset import Dataset
+from adacorr.data.images import SUFFIXES, LazyImages, common_form
+from adacorr.data.parquet import image_bytes, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_LEVELS = 32
+"""A text column with more distinct values than this is no category."""
+LABEL_NAMES = ("label", "labels", "target", "class", "y")
+TRUTH = "truth"
+"""A column of this name holds the true classes and is never a feature."""
+
+
+def load_table(
+    path: Path, label_column: str | None, image_column: str | None, image_size: int | None
+) -> Dataset:
+    """A table with labels.
+
+    `label_column` is a name or a position (``-1`` is the last); without it a column called label,
+    labels, target, class or y is taken. Every other column is a feature, kept in its own units as
+    float32 (the MLP standardises); text columns of at most 32 levels become one 0/1 feature per
+    level. A column of image bytes, or of paths relative to the table, makes it a table of images
+    and the other columns are then not used.
+    """
+    table = read(path)
+    label = find_label(table, label_column, path)
+    codes, names = encode(_values(table, label, path), None, f"{path}: column {label}: ")
+    truth = None
+    if TRUTH in table.column_names and label != TRUTH:
+        truth = match(_values(table, TRUTH, path), names, f"{path}: column {TRUTH}")
+    rest = [c for c in table.column_names if c not in (label, TRUTH)]
+    image = find_image(table, rest, image_column, path)
+    if image is not None:
+        images = load_images(table, image, path, image_size)
+        return Dataset(path.stem, images, codes, names, truth)
+    columns = feature_columns(table, rest, path)
+    return Dataset(
+        path.stem, encode_features(table, columns, path), codes, names, truth, feature_names=columns
+    )
+
+
+def read(path: Path) -> pa.Table:
+    """The whole table."""
+    table = read_table(path) if path.suffix == ".parquet" else _read_csv(path)
+    if table.num_rows == 0:
+        raise InputError(f"{path}: expected at least one row, got none")
+    repeated = {c for c in table.column_names if table.column_names.count(c) > 1}
+    if repeated:
+        raise InputError(f"{path}: expected distinct column names, got {sorted(repeated)[0]} twice")
+    return table
+
+
+def _read_csv(path: Path) -> pa.Table:
+    """A first line of numbers alone is data: the columns are then called 0, 1, 2, ..."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    try:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8") as handle:
+            first = handle.readline().strip().split(separator)
+        names = [str(i) for i in range(len(first))] if all(map(_is_number, first)) else None
+        return csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(column_names=names),
+            parse_options=csv.ParseOptions(delimiter=separator),
+        )
+    except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: expected a readable table, got {reason}") from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def find_label(table: pa.Table, label_column: str | None, path: Path) -> str:
+    """The name of the label column."""
+    names = table.column_names
+    if label_column is None:
+        found = [c for c in names if c.lower() in LABEL_NAMES]
+        if len(found) != 1:
+            raise InputError(f"{path}: expected label_column, one of {_some(names)}, got none")
+        return found[0]
+    if label_column in names:
+        return label_column
+    if label_column.lstrip("-").isdecimal() and -len(names) <= int(label_column) < len(names):
+        return names[int(label_column)]
+    raise InputError(f"{path}: expected a column {label_column!r}, got {_some(names)}")
+
+
+def find_image(
+    table: pa.Table, columns: Sequence[str], image_column: str | None, path: Path
+) -> str | None:
+    """The column of images: the one asked for, or the only one that looks like it."""
+    if image_column is not None:
+        if image_column not in table.column_names:
+            raise InputError(
+                f"{path}: expected a column {image_column!r}, got {_some(table.column_names)}"
+            )
+        return image_column
+    found = [c for c in columns if _looks_like_images(table.column(c))]
+    return found[0] if len(found) == 1 else None
+
+
+def _looks_like_images(column: pa.ChunkedArray) -> bool:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return "bytes" in [kind.field(i).name for i in range(kind.num_fields)]
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return True
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    return all(str(v).lower().endswith(SUFFIXES) for v in column.slice(0, 100).to_pylist())
+
+
+def load_images(
+    table: pa.Table, column: str, path: Path, image_size: int | tuple[int, int, bool] | None
+) -> LazyImages:
+    """The images of a column; `image_size` as a triple gives height, width and grey at once."""
+    import pyarrow as pa
+
+    kind = table.column(column).type
+    sources: list[Any]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        values = _values(table, column, path)
+        sources = [path.parent / str(value) for value in values]
+        names = [str(source) for source in sources]
+    else:
+        sources = image_bytes(table, column, path)
+        names = [f"{path}: column {column}, row {i}" for i in range(len(sources))]
+    if isinstance(image_size, tuple):
+        return LazyImages(sources, names, image_size[:2], image_size[2])
+    size, gray = common_form(sources, names, image_size)
+    return LazyImages(sources, names, size, gray)
+
+
+def feature_columns(table: pa.Table, columns: Sequence[str], path: Path) -> tuple[str, ...]:
+    """Names of the features: a number's column as it is, ``column=level`` for text."""
+    import pyarrow as pa
+
+    out: list[str] = []
+    for name in columns:
+        kind = table.column(name).type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            levels = sorted(set(_values(table, name, path).tolist()))
+            if len(levels) > MAX_LEVELS:
+                raise InputError(
+                    f"{path}: expected numbers or at most {MAX_LEVELS} levels in column {name}, "
+                    f"got {len(levels)} different texts; remove the column or name it as images"
+                )
+            out += [f"{name}={level}" for level in levels]
+        else:
+            out.append(name)
+    if not out:
+        raise InputError(f"{path}: expected feature columns beside the labels, got none")
+    return tuple(out)
+
+
+def encode_features(
+    table: pa.Table, feature_names: Sequence[str], path: Path
+) -> NDArray[np.float32]:
+    """The columns that `feature_names` ask for, (N, D); an unseen level of a text is all zeros."""
+    out = np.empty((table.num_rows, len(feature_names)), np.float32)
+    texts: dict[str, NDArray[Any]] = {}
+    for j, name in enumerate(feature_names):
+        if name in table.column_names:
+            out[:, j] = _numbers(table, name, path)
+            continue
+        column, _, level = name.partition("=")
+        if column not in table.column_names:
+            raise InputError(
+                f"{path}: expected a column {column!r}, got {_some(table.column_names)}"
+            )
+        if column not in texts:
+            texts[column] = _values(table, column, path).astype(str)
+        out[:, j] = texts[column] == level
+    return out
+
+
+def _numbers(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
+    values = _values(table, name, path)
+    if values.dtype.kind not in "biuf":
+        raise InputError(
+            f"{path}: expected numbers in column {name}, got {table.column(name).type}"
+        )
+    bad = ~np.isfinite(values.astype(np.float64))
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(
+            f"{path}: expected a finite number in column {name}, row {row}, got {values[row]}"
+        )
+    return values
+
+
+def _values(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
+    """A column without gaps."""
+    column = table.column(name)
+    if column.null_count:
+        row = column.is_null().to_numpy(zero_copy_only=False).argmax()
+        raise InputError(f"{path}: expected a value in column {name}, row {int(row)}, got none")
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f", ... ({len(names)})" if len(names) > 12 else "")
