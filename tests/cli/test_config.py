@@ -1,0 +1,81 @@
+import tomllib
+
+import pytest
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ADACORR_CONFIG", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def settings(run_cli):
+    """What ``bench run`` would run with."""
+
+    def read(*argv):
+        code, out, _ = run_cli(*argv, "--print-config")
+        assert code == 0
+        return tomllib.loads(out)["bench"]["run"]
+
+    return read
+
+
+def test_defaults_without_any_file(here, settings):
+    assert settings("bench", "run", "g.toml")["workers"] == 1
+
+
+def test_file_then_environment_then_flags(here, settings, monkeypatch):
+    (here / "adacorr.toml").write_text("[bench.run]\nworkers = 2\nquiet = true\n")
+    argv = ("bench", "run", "g.toml")
+    assert settings(*argv) == {
+        "grid": "g.toml",
+        "workers": 2,
+        "dry-run": False,
+        "quiet": True,
+    }
+    monkeypatch.setenv("ADACORR_BENCH_RUN_WORKERS", "3")
+    assert settings(*argv)["workers"] == 3
+    assert settings(*argv, "--workers", "4")["workers"] == 4
+    assert settings(*argv)["quiet"] is True
+
+
+def test_named_file_by_flag_or_environment(here, settings, monkeypatch):
+    (here / "a.toml").write_text("[bench.run]\nworkers = 5\n")
+    (here / "b.toml").write_text("[bench.run]\nworkers = 6\n")
+    monkeypatch.setenv("ADACORR_CONFIG", "a.toml")
+    assert settings("bench", "run", "g.toml")["workers"] == 5
+    assert settings("--config", "b.toml", "bench", "run", "g.toml")["workers"] == 6
+
+
+def test_printed_settings_can_be_used_as_the_file(here, settings, run_cli):
+    argv = ("bench", "run", "g.toml", "--workers", "7", "--quiet", "--print-config")
+    (here / "saved.toml").write_text(run_cli(*argv)[1])
+    again = settings("bench", "run", "--config", "saved.toml")
+    assert again == {"grid": "g.toml", "workers": 7, "dry-run": False, "quiet": True}
+
+
+def test_nothing_runs_when_the_settings_are_printed(here, settings):
+    assert settings("bench", "run", "no-such-grid.toml")["grid"] == "no-such-grid.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[bench.run]\nwrokers = 2\n", "wrokers"),
+        ("[bench.run]\nworkers = 'many'\n", "many"),
+        ("not toml", "TOMLDecodeError"),
+    ],
+)
+def test_a_wrong_file_is_refused_and_says_why(here, run_cli, text, message):
+    (here / "adacorr.toml").write_text(text)
+    code, _, err = run_cli("bench", "run", "g.toml", "--dry-run")
+    assert code == 2
+    assert message in err
+
+
+def test_a_missing_file_is_one_line(here, run_cli):
+    code, _, err = run_cli("--config", "no.toml", "bench", "run", "g.toml")
+    assert code == 2
+    assert err == "adacorr: --config: expected a TOML file, got no.toml: no such file\n"
