@@ -90,7 +90,7 @@ def _context(data: RunData) -> dict[str, Any]:
     summary = summarise(data)
     sample = sample_rows(data)
     delta = _delta(data)
-    items = Items.open(data)
+    items = Items(data)
     transition = _transition(sample)
     return {
         "title": clean_text(data.run.path.resolve().name or "run"),
@@ -113,7 +113,7 @@ def _context(data: RunData) -> dict[str, Any]:
         "bounds": None,
         "certain": _examples(data, summary.certain, items),
         "doubtful": _examples(data, summary.doubtful, items),
-        "items_note": items.note,
+        "items_note": items.note(),
         "rerun": _rerun(data),
     }
 

@@ -1,0 +1,56 @@
+"""``adacorr review``: the page for signing off, and the final labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+
+def review(
+    run: Path,
+    *,
+    export: Path | None = None,
+    unreviewed: Literal["keep", "accept"] = "keep",
+    host: str = "127.0.0.1",
+    port: int = 8350,
+    browser: bool = True,
+    target: float = 0.05,
+) -> None:
+    """Accept or reject the proposed changes of a run in the browser, or export the result.
+
+    Parameters
+    ----------
+    run
+        A run directory, from ``adacorr fit`` or ``adacorr correct --run-dir``.
+    export
+        Write the final labels to this .parquet or .csv file instead of opening the page.
+    unreviewed
+        In the export, "keep" the given label of changes that nobody decided, or "accept" them.
+    host
+        Where to listen. Anything but this machine makes the page demand a token.
+    port
+        Port to listen on; 0 takes any free one.
+    browser
+        Open the page in the browser.
+    target
+        The share of wrong changes that the audit panel counts towards.
+    """
+    from adacorr.runs import Run
+
+    if export is None:
+        from adacorr.review import serve
+
+        serve(Run.open(run), host, port, browser=browser, target=target, say=_say)
+        return
+    from adacorr.review import export as write
+    from adacorr.review import open_review
+
+    data, store = open_review(Run.open(run))
+    try:
+        print(write(data, store, export, unreviewed))
+    finally:
+        store.close()
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

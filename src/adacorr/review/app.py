@@ -1,0 +1,301 @@
+"""The review page's server: small JSON answers about flips, by number only."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sqlite3
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.background import BackgroundTask
+
+from adacorr.core.certificate import flip_error_limit, reviews_needed
+from adacorr.core.validation import InputError
+from adacorr.items import Item, Items
+from adacorr.review.export import export
+from adacorr.review.guard import Guard
+from adacorr.review.queue import Flips, Order, Queue, audited, load_flips
+from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Busy, Decision, Store
+from adacorr.rundata import RunData, clean_text
+
+CONFIDENCE = 0.95
+TOP_PROBABILITIES = 6
+MAX_AT_ONCE = 100
+_CACHED_ITEMS = 128
+_STATIC = {
+    "app.js": "text/javascript; charset=utf-8",
+    "api.js": "text/javascript; charset=utf-8",
+    "view.js": "text/javascript; charset=utf-8",
+    "style.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+FlipNumber = Annotated[int, PathParameter(ge=0, le=2**40)]
+ClassNumber = Annotated[int, Query(ge=0, le=2**31)]
+Client = Annotated[str, Query(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9-]+$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Verdict(_Strict):
+    """One decision as the page sends it."""
+
+    flip: int = Field(ge=0, le=2**40)
+    choice: Literal["accept", "reject", "other", "skip"]
+    label: int | None = Field(default=None, ge=0, le=2**31)
+    seen: int = Field(default=0, ge=0, le=2**62)
+
+
+class Verdicts(_Strict):
+    reviewer: str = Field(min_length=1, max_length=60)
+    decisions: list[Verdict] = Field(min_length=1, max_length=MAX_AT_ONCE)
+
+
+class Undo(_Strict):
+    reviewer: str = Field(min_length=1, max_length=60)
+
+
+@dataclass
+class Desk:
+    """One run under review: its flips, its decisions and its samples."""
+
+    data: RunData
+    flips: Flips
+    store: Store
+    queue: Queue
+    items: Items
+    target: float = 0.05
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = self.data.class_names
+        self.preview = lru_cache(_CACHED_ITEMS)(self._preview)
+
+    @classmethod
+    def open(cls, data: RunData, database: Path, target: float = 0.05) -> Desk:
+        flips = load_flips(data)
+        store = Store(database, flips, data.n_classes)
+        return cls(
+            data, flips, store, Queue.create(flips, store.audit_order()), Items(data), target
+        )
+
+    def item(self, flip: int) -> dict[str, Any]:
+        """A flip as the page shows it."""
+        flips, sure = self.flips, float(self.flips.confidence[flip])
+        return {
+            "flip": flip,
+            "sample": int(flips.index[flip]),
+            "given": int(flips.given[flip]),
+            "proposed": int(flips.proposed[flip]),
+            "ratio": round(float(flips.ratio[flip]), 6),
+            "confidence": None if np.isnan(sure) else round(sure, 4),
+            "bars": self._bars(flip),
+            "seen": int(self.store.latest[flip]),
+            "skipped": bool(self.store.state[flip] == SKIP),
+        }
+
+    def progress(self) -> dict[str, Any]:
+        """Counts, the audit, and who has decided how much."""
+        self.store.refresh()
+        state = self.store.state
+        counts = np.bincount(state, minlength=5)
+        return {
+            "total": len(self.flips),
+            "accepted": int(counts[ACCEPT]),
+            "rejected": int(counts[REJECT]),
+            "other": int(counts[OTHER]),
+            "skipped": int(counts[SKIP]),
+            "reviewers": self.store.counts_by_reviewer(),
+            "audit": self.audit(),
+            "note": self.items.note(wait=False),
+        }
+
+    def audit(self) -> dict[str, Any]:
+        """The Clopper-Pearson limit on the flip error, from the audit sample alone."""
+        total = len(self.flips)
+        reviewed, wrong = audited(self.queue.orders["audit"], self.store.state)
+        answer: dict[str, Any] = {
+            "reviewed": reviewed,
+            "wrong": wrong,
+            "confidence": CONFIDENCE,
+            "target": self.target,
+            "limit": None,
+            "needed": None,
+        }
+        if total:
+            answer["limit"] = flip_error_limit(wrong, reviewed, CONFIDENCE, n_flips=total)
+            answer["needed"] = _more_reviews(self.target, reviewed, wrong, total)
+        return answer
+
+    def decide(self, sent: Verdicts) -> list[dict[str, Any]]:
+        """Write the decisions; those that someone else made first come back."""
+        decisions = [self._checked(verdict) for verdict in sent.decisions]
+        refused = self.store.decide(decisions, clean_text(sent.reviewer, 60))
+        return [
+            {"flip": e.flip, "choice": e.choice, "label": e.label, "reviewer": e.reviewer}
+            for e in refused
+        ]
+
+    def _checked(self, verdict: Verdict) -> Decision:
+        self.check(verdict.flip)
+        known = verdict.label is not None and verdict.label < len(self.names)
+        if (verdict.choice == "other") != (verdict.label is not None) or (
+            verdict.label is not None and not known
+        ):
+            raise HTTPException(422, "expected a class of this run exactly with choice 'other'")
+        return Decision(verdict.flip, verdict.choice, verdict.label, verdict.seen)
+
+    def check(self, flip: int) -> None:
+        if flip >= len(self.flips):
+            raise HTTPException(404, f"expected a flip below {len(self.flips)}, got {flip}")
+
+    def _bars(self, flip: int) -> list[tuple[int, float]]:
+        """(class, probability), the largest first; given and proposed are always among them."""
+        if self.data.pred_probs is None:
+            return []
+        p = np.asarray(self.data.pred_probs[self.flips.row[flip]], dtype=np.float64)
+        p = np.nan_to_num(p, nan=0.0, posinf=0.0, neginf=0.0)
+        shown = set(np.argsort(-p, kind="stable")[:TOP_PROBABILITIES].tolist())
+        shown |= {int(self.flips.given[flip]), int(self.flips.proposed[flip])}
+        return [(c, round(float(p[c]), 5)) for c in sorted(shown, key=lambda c: (-p[c], c))]
+
+    def _preview(self, flip: int) -> Item:
+        return self.items.get(int(self.flips.index[flip]))
+
+
+def _more_reviews(target: float, reviewed: int, wrong: int, total: int) -> int | None:
+    """Further audit reviews, all right, until the limit is at the target; None: out of reach."""
+    try:
+        return max(0, reviews_needed(target, CONFIDENCE, wrong, n_flips=total) - reviewed)
+    except InputError:
+        return None
+
+
+def create_app(desk: Desk, guard: Guard) -> FastAPI:
+    """The web application: the page, its three files, and the answers below ``/api``."""
+    options: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}
+    if "telemetry" in inspect.signature(FastAPI).parameters:  # newer versions would look for it
+        options["telemetry"] = {"auto_configure": False}
+    app = FastAPI(title="adacorr review", **options)
+
+    @app.middleware("http")
+    async def guarded(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        problem = guard.problem(request.method, request.url.path, request.headers, request.cookies)
+        if problem is not None:
+            return guard.dress(PlainTextResponse(problem.text, problem.status))
+        return guard.dress(await call(request))
+
+    async def unavailable(_: Request, error: Exception) -> Response:
+        return JSONResponse({"detail": f"not saved: {clean_text(error, 300)}"}, 503)
+
+    for kind in (Busy, sqlite3.Error, InputError, OSError):
+        app.add_exception_handler(kind, unavailable)
+
+    _add_page(app, guard)
+    _add_reads(app, desk)
+    _add_writes(app, desk)
+    return app
+
+
+def _add_page(app: FastAPI, guard: Guard) -> None:
+    folder = files("adacorr.review") / "static"
+    page = (folder / "index.html").read_bytes()
+
+    @app.get("/")
+    def index(token: Annotated[str | None, Query(max_length=100)] = None) -> Response:
+        if not guard.admits(token):
+            return PlainTextResponse(
+                "This review asks for a token: open the address that adacorr printed.", 403
+            )
+        answer = RedirectResponse("/", 303) if token else Response(page, media_type="text/html")
+        guard.set_cookie(answer)
+        return answer
+
+    def serve(body: bytes, media_type: str) -> Callable[[], Response]:
+        return lambda: Response(body, media_type=media_type)
+
+    for name, media_type in _STATIC.items():
+        app.get(f"/{name}")(serve((folder / name).read_bytes(), media_type))
+
+
+def _add_reads(app: FastAPI, desk: Desk) -> None:
+    @app.get("/api/run")
+    def run() -> dict[str, Any]:
+        pairs = desk.flips.pairs(len(desk.names))
+        return {
+            "title": clean_text(desk.data.run.path.resolve().name),
+            "names": desk.names,
+            "pairs": pairs[:500],
+            "person": clean_text(os.environ.get("USER", ""), 60),
+        }
+
+    @app.get("/api/progress")
+    def progress() -> dict[str, Any]:
+        return desk.progress()
+
+    @app.get("/api/queue")
+    def queue(
+        client: Client,
+        order: Order = "doubtful",
+        limit: Annotated[int, Query(ge=1, le=MAX_AT_ONCE)] = 8,
+        given: ClassNumber | None = None,
+        proposed: ClassNumber | None = None,
+    ) -> list[dict[str, Any]]:
+        desk.store.refresh()
+        pair = None if given is None or proposed is None else (given, proposed)
+        found = desk.queue.next(desk.store.state, order, client, limit, pair)
+        return [desk.item(flip) for flip in found]
+
+    @app.get("/api/fields/{flip}")
+    def fields(flip: FlipNumber) -> JSONResponse:
+        desk.check(flip)
+        item = desk.preview(flip)
+        body = {"fields": item.fields, "image": item.image is not None}
+        return JSONResponse(body, headers=_CACHE_FOR_GOOD)
+
+    @app.get("/api/image/{flip}")
+    def image(flip: FlipNumber) -> Response:
+        desk.check(flip)
+        item = desk.preview(flip)
+        if item.image is None:
+            raise HTTPException(404, "this sample has no picture")
+        return Response(item.image, media_type="image/png", headers=_CACHE_FOR_GOOD)
+
+    @app.get("/api/export")
+    def download(
+        format: Literal["csv", "parquet"] = "csv", unreviewed: Literal["keep", "accept"] = "keep"
+    ) -> FileResponse:
+        folder = tempfile.TemporaryDirectory(prefix="adacorr-")
+        path = export(desk.data, desk.store, Path(folder.name) / f"labels.{format}", unreviewed)
+        return FileResponse(
+            path, filename=f"final-labels.{format}", background=BackgroundTask(folder.cleanup)
+        )
+
+
+_CACHE_FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
+
+
+def _add_writes(app: FastAPI, desk: Desk) -> None:
+    @app.post("/api/decide")
+    def decide(sent: Annotated[Verdicts, Body()]) -> dict[str, Any]:
+        refused = desk.decide(sent)
+        return {"refused": refused, "progress": desk.progress()}
+
+    @app.post("/api/undo")
+    def undo(sent: Annotated[Undo, Body()]) -> dict[str, Any]:
+        flip = desk.store.undo(clean_text(sent.reviewer, 60))
+        item = None if flip is None else desk.item(flip)
+        return {"item": item, "progress": desk.progress()}

@@ -1,0 +1,97 @@
+"""The final labels: accepted changes, rejected ones put back, other classes as chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from adacorr.core.validation import InputError
+from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
+from adacorr.rundata import RunData
+from adacorr.runs import atomic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Unreviewed = Literal["keep", "accept"]
+FORMATS = ("parquet", "csv")
+_WORDS = np.array(["unreviewed", "accepted", "rejected", "other", "unreviewed"])
+
+
+def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "keep") -> Path:
+    """Write every row of the run with its final label to a ``.parquet`` or ``.csv`` file.
+
+    Columns: ``index`` (the sample in its source), ``given`` and ``label`` (class names, before and
+    final), ``given_index`` and ``label_index``, ``decision`` (unchanged, accepted, rejected, other,
+    unreviewed) and ``reviewer``. The run itself is not touched.
+
+    Parameters
+    ----------
+    unreviewed : what becomes of changes that nobody decided (skipped ones too): "keep" the given
+        label, or "accept" the change.
+    """
+    kind = path.suffix.lower().lstrip(".")
+    if kind not in FORMATS:
+        raise InputError(f"export: expected a name that ends in .parquet or .csv, got {path.name}")
+    if path.parent.resolve() == data.run.path.resolve() and path.name == "labels.parquet":
+        raise InputError(
+            "export: expected a name other than the run's own labels.parquet, which keeps the "
+            "given labels"
+        )
+    store.refresh()
+    with atomic(path) as temporary:
+        _write(temporary, kind, final_labels(data, store, unreviewed))
+    return path
+
+
+def final_labels(
+    data: RunData, store: Store, unreviewed: Unreviewed = "keep"
+) -> Iterator[pa.RecordBatch]:
+    """The rows of :func:`export` in batches; memory does not grow with the run."""
+    import pyarrow as pa
+
+    names = pa.array(data.run.class_names(), pa.string())
+    who = store.reviewers()
+    flips, state, chosen = store.flips, store.state.copy(), store.label.copy()
+    for batch in data.batches():
+        label = batch.given.copy()
+        decision = np.full(len(label), "unchanged", dtype="U10")
+        first, last = np.searchsorted(flips.row, (batch.start, batch.start + len(label)))
+        at, status = flips.row[first:last] - batch.start, state[first:last]
+        accepted = (status == ACCEPT) | (
+            (unreviewed == "accept") & (status != REJECT) & (status != OTHER)
+        )
+        proposed = np.where(accepted, flips.proposed[first:last], batch.given[at])
+        label[at] = np.where(status == OTHER, chosen[first:last], proposed)
+        decision[at] = _WORDS[status]
+        people = [who.get(row) for row in range(batch.start, batch.start + len(label))]
+        yield pa.RecordBatch.from_pydict(
+            {
+                "index": batch.index,
+                "given": names.take(pa.array(batch.given)),
+                "label": names.take(pa.array(label)),
+                "given_index": batch.given,
+                "label_index": label,
+                "decision": pa.array(decision),
+                "reviewer": pa.array(people, pa.string()),
+            }
+        )
+
+
+def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch]) -> None:
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    first = next(batches)  # a run has at least one row
+    writer = (
+        pq.ParquetWriter(path, first.schema)
+        if kind == "parquet"
+        else pc.CSVWriter(path, first.schema)
+    )
+    with writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)

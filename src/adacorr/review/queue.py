@@ -1,0 +1,145 @@
+"""Which proposed change comes next: order, filter, and who is looking at what."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.report.summary import flip_certainty
+from adacorr.rundata import RunData
+
+Order = Literal["doubtful", "certain", "audit"]
+LEASE_SECONDS = 90.0
+
+
+@dataclass(frozen=True)
+class Flips:
+    """The proposed changes of a run, in the order of its rows; about 50 bytes each.
+
+    Attributes
+    ----------
+    row : row in the run's label table, increasing.
+    index : the sample's number in its source.
+    given, proposed : class indices.
+    ratio : likelihood ratio of the given class.
+    confidence : estimated P(proposed is right); NaN where unknown.
+    certainty : what "doubtful" and "certain" sort by.
+    """
+
+    row: NDArray[np.int64]
+    index: NDArray[np.int64]
+    given: NDArray[np.int64]
+    proposed: NDArray[np.int64]
+    ratio: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+    certainty: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def find(self, row: int) -> int | None:
+        """The flip at a row of the run; None when that row was not changed."""
+        place = int(np.searchsorted(self.row, row))
+        return place if place < len(self.row) and self.row[place] == row else None
+
+    def pairs(self, n_classes: int) -> list[tuple[int, int, int]]:
+        """(given, proposed, count), most frequent first."""
+        codes, counts = np.unique(self.given * n_classes + self.proposed, return_counts=True)
+        ranked = np.argsort(-counts, kind="stable")
+        return [(*divmod(int(codes[i]), n_classes), int(counts[i])) for i in ranked]
+
+
+def load_flips(data: RunData) -> Flips:
+    """Stream the label table and keep the changed rows only."""
+    parts: dict[str, list[NDArray]] = {name: [] for name in Flips.__dataclass_fields__}
+    for batch in data.batches():
+        at = np.flatnonzero(batch.flipped)
+        unknown = np.full(len(at), np.nan)
+        columns = {
+            "row": at + batch.start,
+            "index": batch.index[at],
+            "given": batch.given[at],
+            "proposed": batch.corrected[at],
+            "ratio": batch.ratio[at],
+            "confidence": unknown if batch.confidence is None else batch.confidence[at],
+            "certainty": flip_certainty(batch)[at],
+        }
+        for name, values in columns.items():
+            parts[name].append(values)
+    return Flips(**{name: np.concatenate(values) for name, values in parts.items()})
+
+
+@dataclass
+class Queue:
+    """Hands out open flips so that people who work at once see different ones."""
+
+    flips: Flips
+    orders: dict[str, NDArray[np.int64]]
+    _holder: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def create(cls, flips: Flips, audit: NDArray[np.int64]) -> Queue:
+        doubtful = np.argsort(flips.certainty, kind="stable")
+        certain = np.argsort(-flips.certainty, kind="stable")
+        return cls(flips, {"doubtful": doubtful, "certain": certain, "audit": audit})
+
+    def next(
+        self,
+        state: NDArray[np.int8],
+        order: Order,
+        client: str,
+        limit: int,
+        pair: tuple[int, int] | None = None,
+    ) -> list[int]:
+        """Up to `limit` open flips for `client`, skipped ones last; they are held for it a while.
+
+        `state` is 0 for open and 4 for skipped flips (see :mod:`adacorr.review.store`).
+        """
+        sequence = self.orders[order]
+        todo = state[sequence]
+        wanted = np.ones(len(sequence), dtype=bool)
+        if pair is not None:
+            given, proposed = self.flips.given[sequence], self.flips.proposed[sequence]
+            wanted = (given == pair[0]) & (proposed == pair[1])
+        with self._lock:
+            taken = self._taken_by_others(client)
+            picked: list[int] = []
+            for status in (0, 4):
+                for flip in sequence[wanted & (todo == status)]:
+                    if len(picked) == limit:
+                        break
+                    if int(flip) not in taken:
+                        picked.append(int(flip))
+            self._hold(client, picked)
+        return picked
+
+    def _taken_by_others(self, client: str) -> set[int]:
+        now = time.monotonic()
+        self._holder = {f: held for f, held in self._holder.items() if held[1] > now}
+        return {flip for flip, (holder, _) in self._holder.items() if holder != client}
+
+    def _hold(self, client: str, flips: list[int]) -> None:
+        self._holder = {f: held for f, held in self._holder.items() if held[0] != client}
+        until = time.monotonic() + LEASE_SECONDS
+        self._holder.update(dict.fromkeys(flips, (client, until)))
+
+
+def audited(order: NDArray[np.int64], state: NDArray[np.int8]) -> tuple[int, int]:
+    """(reviewed, wrong) of the audit sample: the decided flips before the first undecided one.
+
+    Only the unbroken beginning of the random order is a random sample: were the ones that a
+    reviewer passes over left out, hard cases would be missing.
+
+    >>> audited(np.array([2, 0, 1]), np.array([1, 0, 2]))
+    (2, 1)
+    """
+    status = state[order]
+    undecided = (status == 0) | (status == 4)
+    n = int(undecided.argmax()) if undecided.any() else len(status)
+    return n, int((status[:n] != 1).sum())

@@ -1,0 +1,54 @@
+// Requests to the server of this page, and nothing else.
+
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+async function ask(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Refused(0, "No connection to adacorr. Every decision that was confirmed is saved.");
+  }
+  if (answer.ok) return answer.json();
+  let text = await answer.text();
+  try {
+    const detail = JSON.parse(text).detail;
+    text = typeof detail === "string" ? detail : "The server did not understand the request.";
+  } catch {
+    // the guard answers in plain text
+  }
+  throw new Refused(answer.status, text);
+}
+
+const post = (path, body) =>
+  ask(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+
+// Names this tab to the server, so that two tabs are given different changes.
+export const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) =>
+  byte.toString(16).padStart(2, "0"),
+).join("");
+
+export const run = () => ask("/api/run");
+export const progress = () => ask("/api/progress");
+export const fields = (flip) => ask(`/api/fields/${flip}`);
+export const imageAddress = (flip) => `/api/image/${flip}`;
+export const decide = (reviewer, decisions) => post("/api/decide", { reviewer, decisions });
+export const undo = (reviewer) => post("/api/undo", { reviewer });
+
+export function queue(order, pair, limit) {
+  const query = new URLSearchParams({ client, order, limit });
+  if (pair) {
+    query.set("given", pair[0]);
+    query.set("proposed", pair[1]);
+  }
+  return ask(`/api/queue?${query}`);
+}

@@ -1,0 +1,149 @@
+// Drawing only: state in, page out. Every text from the run is set as text, never as HTML.
+
+export const $ = (id) => document.getElementById(id);
+export const percent = (x, digits = 1) => `${(100 * x).toFixed(digits)}%`;
+export const number = (x) => x.toLocaleString("en");
+
+export function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+export function showProgress(progress) {
+  const { total, accepted, rejected, other, skipped } = progress;
+  const decided = accepted + rejected + other;
+  const share = (n) => `${total ? (100 * n) / total : 0}%`;
+  $("bar-accept").style.width = share(accepted);
+  $("bar-reject").style.width = share(rejected + other);
+  $("bar").setAttribute("aria-valuemax", total);
+  $("bar").setAttribute("aria-valuenow", decided);
+  const later = skipped ? `, ${number(skipped)} skipped` : "";
+  $("counts").textContent = `${number(decided)} of ${number(total)} decided: ${number(accepted)} accepted, ${number(rejected + other)} not${later}`;
+  showAudit(progress.audit, total);
+  const people = Object.entries(progress.reviewers).map(([name, count]) =>
+    element("li", "", `${name}: ${number(count)}`),
+  );
+  $("people").replaceChildren(...(people.length ? people : [element("li", "", "nobody yet")]));
+}
+
+function showAudit(audit, total) {
+  const goal = percent(audit.target, audit.target < 0.01 ? 2 : 0);
+  const sure = percent(audit.confidence, 0);
+  const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
+  $("audit-start").disabled = total === 0;
+  if (!total) {
+    $("limit").textContent = "–";
+    $("audit-text").textContent = "No change was proposed.";
+    return;
+  }
+  if (!audit.reviewed) {
+    $("limit").textContent = "–";
+    $("audit-text").textContent = `Review a random sample to state how many changes are wrong. ${plural(audit.needed, "review")} without a wrong one would show at most ${goal}.`;
+    return;
+  }
+  const all = audit.reviewed === total;
+  $("limit").textContent = `${all ? "" : "≤ "}${percent(audit.limit)}`;
+  const found = `${plural(audit.reviewed, "change")} of the random sample reviewed, ${number(audit.wrong)} wrong. `;
+  const stated = all
+    ? `All are reviewed: exactly this share of the ${number(total)} proposed changes is wrong.`
+    : `With ${sure} confidence at most this share of the ${number(total)} proposed changes is wrong.`;
+  let more = "";
+  if (audit.needed === null) more = ` A limit of ${goal} is out of reach: too many were wrong.`;
+  else if (audit.needed > 0) more = ` ${plural(audit.needed, "more review")}, none wrong, would show at most ${goal}.`;
+  else more = ` The target of ${goal} is reached.`;
+  $("audit-text").textContent = found + stated + more;
+}
+
+export function showItem(item, names) {
+  $("given").textContent = names[item.given];
+  $("proposed").textContent = names[item.proposed];
+  $("accept-to").textContent = `becomes ${names[item.proposed]}`;
+  $("reject-to").textContent = `stays ${names[item.given]}`;
+  $("where").textContent = `Sample ${item.sample}${item.skipped ? " · skipped before" : ""}`;
+  $("chance").textContent = item.confidence === null ? "not estimated" : percent(item.confidence);
+  $("ratio").textContent = item.ratio < 0.001 ? item.ratio.toExponential(1) : item.ratio.toFixed(3);
+  $("bars").replaceChildren(...bars(item, names));
+}
+
+function bars(item, names) {
+  if (!item.bars.length) return [element("li", "none", "This run stores no probabilities.")];
+  return item.bars.map(([label, p]) => {
+    const line = element("li");
+    if (label === item.given) line.className = "given";
+    if (label === item.proposed) line.className = "proposed";
+    const track = element("span", "track");
+    const fill = element("span", "fill");
+    fill.style.width = `${100 * p}%`;
+    track.append(fill);
+    line.append(element("span", "name", names[label]), track, element("span", "value", percent(p)));
+    return line;
+  });
+}
+
+export function showSample(item, sample, address, names) {
+  const picture = $("picture");
+  picture.hidden = !sample.image;
+  if (sample.image) {
+    picture.src = address;
+    picture.alt = `sample ${item.sample}, given as ${names[item.given]}`;
+  } else {
+    picture.removeAttribute("src");
+  }
+  const lines = fieldLines(sample.fields, 16);
+  $("fields").hidden = !lines.length;
+  $("fields").replaceChildren(...lines);
+  $("no-sample").hidden = sample.image || lines.length > 0;
+}
+
+export function fieldLines(fields, limit) {
+  return Object.entries(fields)
+    .slice(0, limit)
+    .map(([key, value]) => {
+      const line = element("div");
+      line.append(element("dt", "", key), element("dd", "", value));
+      return line;
+    });
+}
+
+export function card(item, names) {
+  const made = element("button", "card");
+  made.type = "button";
+  made.setAttribute("aria-pressed", "false");
+  made.dataset.flip = item.flip;
+  const sample = element("span", "thumb");
+  const change = element("span", "mini");
+  change.append(
+    element("span", "from", names[item.given]),
+    element("span", "arrow", " → "),
+    element("span", "to", names[item.proposed]),
+  );
+  const sure = item.confidence === null ? `ratio ${item.ratio.toFixed(3)}` : `${percent(item.confidence)} sure`;
+  made.append(sample, change, element("span", "sure", sure));
+  const line = element("li");
+  line.append(made);
+  return line;
+}
+
+export function fillThumb(button, sample, address) {
+  const thumb = button.querySelector(".thumb");
+  if (sample.image) {
+    const picture = element("img");
+    picture.alt = "";
+    picture.loading = "lazy";
+    picture.src = address;
+    thumb.replaceChildren(picture);
+  } else {
+    const text = Object.entries(sample.fields).map(([key, value]) => `${key}: ${value}`);
+    thumb.replaceChildren(element("span", "text", text.join("\n") || "no picture"));
+  }
+}
+
+export function say(text) {
+  const status = $("status");
+  status.textContent = text;
+  status.classList.add("shown");
+  clearTimeout(say.timer);
+  say.timer = setTimeout(() => status.classList.remove("shown"), 3500);
+}
