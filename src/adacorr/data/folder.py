@@ -37,22 +37,7 @@ def load_folder(folder: Path, image_size: int | None, skip_unreadable: bool) -> 
     paths = [path for name in names for path in by_class[name]]
     labels = np.repeat(np.arange(len(names)), [len(by_class[name]) for name in names])
     ids = np.array([path.relative_to(folder).as_posix() for path in paths])
-    images, kept, skipped = lazy_images(paths, image_size, skip_unreadable)
-    return Dataset(
-        folder.name, images, labels[kept].astype(np.int64), names, ids=ids[kept], skipped=skipped
-    )
-
-
-def lazy_images(
-    paths: list[Path], image_size: int | None, skip_unreadable: bool
-) -> tuple[LazyImages, np.ndarray, tuple[str, ...]]:
-    """Images of one form; with `skip_unreadable` those whose header is broken are left out."""
-    kept = np.arange(len(paths))
-    names = [str(path) for path in paths]
-    skipped: tuple[str, ...] = ()
-    if skip_unreadable:
-        # Any size will do: the first pass only sorts out what cannot be opened at all.
-        kept, skipped = LazyImages(paths, names, (8, 8)).readable()
-        paths, names = [paths[i] for i in kept], [names[i] for i in kept]
-    size, gray = common_form(paths, names, image_size)
-    return LazyImages(paths, names, size, gray), kept, skipped
+    shown = [str(path) for path in paths]
+    size, gray = common_form(paths, shown, image_size, skip_unreadable)
+    images = LazyImages(paths, shown, size, gray)
+    return Dataset(folder.name, images, labels.astype(np.int64), names, ids=ids)

@@ -135,7 +135,10 @@ def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
 
 
 def common_form(
-    sources: Sequence[Path | bytes], names: Sequence[str], image_size: int | None
+    sources: Sequence[Path | bytes],
+    names: Sequence[str],
+    image_size: int | None,
+    skip_unreadable: bool = False,
 ) -> tuple[tuple[int, int], bool]:
     """The size and colour that all images are brought to.
 
@@ -146,7 +149,15 @@ def common_form(
     if image_size is not None and image_size < 1:
         raise InputError(f"image_size: expected a positive number of pixels, got {image_size}")
     picks = np.unique(np.linspace(0, len(sources) - 1, min(PROBED, len(sources))).astype(int))
-    found = [probe(sources[int(i)], names[int(i)]) for i in picks]
+    found = []
+    for i in picks:
+        try:
+            found.append(probe(sources[int(i)], names[int(i)]))
+        except InputError:
+            if not skip_unreadable:
+                raise
+    if not found:
+        raise InputError(f"{names[0]}: expected readable images, got none")
     sizes = {size for size, _ in found}
     gray = all(is_gray for _, is_gray in found)
     if image_size is not None:

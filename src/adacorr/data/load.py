@@ -55,13 +55,13 @@ def load(
     >>> len(parts.train), len(parts.test), parts.train.input_shape
     (100, 360, (8, 8, 1))
     """
-    found = _dispatch(str(source), label_column, image_column, image_size, skip_unreadable, seed)
+    found = _dispatch(str(source), label_column, image_column, image_size, skip_unreadable)
     if paper_split:
         found = split_as_in_paper(found, seed)
     if subset is not None:
         found = replace(found, train=take_subset(found.train, subset, seed))
     parts = (found.train, found.validation, found.test)
-    train, validation, test = (part and _decoded(part, skip_unreadable) for part in parts)
+    train, validation, test = (part and decoded(part, skip_unreadable) for part in parts)
     assert train is not None
     return Splits(train, validation, test)
 
@@ -72,11 +72,10 @@ def _dispatch(
     image_column: str | None,
     image_size: int | None,
     skip_unreadable: bool,
-    seed: int,
 ) -> Splits:
     name, _, variant = source.partition(":")
     if name in CATALOG and (not variant or name == "cifar10n"):
-        return _named(name, variant, image_size, seed)
+        return _named(name, variant, image_size)
     path = Path(source).expanduser()
     if path.is_dir():
         from adacorr.data.folder import load_folder
@@ -86,17 +85,17 @@ def _dispatch(
         raise InputError(
             f"{source}: expected a file, a folder or one of {', '.join(CATALOG)}, got no such thing"
         )
-    kind = _kind(path)
-    if kind == "npz":
+    if kind(path) == "npz":
         from adacorr.data.npz import load_npz
 
         return load_npz(path)
     from adacorr.data.table import load_table
 
-    return Splits(load_table(path, label_column, image_column, image_size))
+    return Splits(load_table(path, label_column, image_column, image_size, skip_unreadable))
 
 
-def _kind(path: Path) -> str:
+def kind(path: Path) -> str:
+    """ "npz" or "table", by the name."""
     name = path.name.lower()
     if name.endswith(".npz"):
         return "npz"
@@ -105,7 +104,7 @@ def _kind(path: Path) -> str:
     raise InputError(f"{path}: expected .csv, .csv.gz, .tsv, .parquet or .npz, got {path.name}")
 
 
-def _named(name: str, variant: str, image_size: int | None, seed: int) -> Splits:
+def _named(name: str, variant: str, image_size: int | None) -> Splits:
     if name == "digits":
         from adacorr.data.digits import load_digits
 
@@ -125,13 +124,13 @@ def _named(name: str, variant: str, image_size: int | None, seed: int) -> Splits
     if name == "modelnet40":
         from adacorr.data.modelnet import load_modelnet
 
-        return load_modelnet(seed)
+        return load_modelnet()
     from adacorr.data.clothing1m import load_clothing1m
 
     return load_clothing1m(image_size)
 
 
-def _decoded(data: Dataset, skip_unreadable: bool) -> Dataset:
+def decoded(data: Dataset, skip_unreadable: bool) -> Dataset:
     """Small sets of images are decoded once; of large ones unreadable files are left out."""
     images = data.features
     if not isinstance(images, LazyImages):

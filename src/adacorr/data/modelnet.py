@@ -6,10 +6,13 @@ mesh, centred, and scaled into the unit ball.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.data.catalog import missing, roots
+from adacorr.data.catalog import cache_folder, missing, roots
 from adacorr.data.dataset import Dataset, Splits
+from adacorr.runs import atomic
 
 POINTS = 1024
+_SEED = 0
 _OFF_ZIP = "ModelNet40.zip"
 _HDF5 = "modelnet40_ply_hdf5_2048"
 
@@ -35,11 +40,11 @@ def find() -> Path | None:
     return None
 
 
-def load_modelnet(seed: int) -> Splits:
+def load_modelnet() -> Splits:
     """9,843 training and 2,468 test clouds (the hdf5 release: 9,840 and 2,468).
 
-    `seed` draws the points; each mesh has its own stream, so a cloud does not depend on how many
-    others are read.
+    The points belong to the dataset, not to a run: they are drawn with a fixed seed, a stream for
+    each mesh, and kept in the cache folder, since reading the meshes takes minutes.
     """
     path = find()
     if path is None:
@@ -48,19 +53,19 @@ def load_modelnet(seed: int) -> Splits:
         return _from_hdf5(path)
     if path.is_dir():
         files = {p.relative_to(path).as_posix(): p for p in path.rglob("*.off")}
-        return _from_meshes({key: file.read_bytes for key, file in files.items()}, path, seed)
+        return _from_meshes({key: file.read_bytes for key, file in files.items()}, path)
     try:
         with zipfile.ZipFile(path) as archive:
             names = [n for n in archive.namelist() if n.endswith(".off") and "__MACOSX" not in n]
             readers = {
                 n.split("/", 1)[-1]: (lambda n=n: archive.read(n)) for n in names if "/" in n
             }
-            return _from_meshes(readers, path, seed)
+            return _from_meshes(readers, path)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise InputError(f"{path}: expected a complete zip archive, got {error}") from error
 
 
-def _from_meshes(readers: dict[str, Callable[[], bytes]], path: Path, seed: int) -> Splits:
+def _from_meshes(readers: dict[str, Callable[[], bytes]], path: Path) -> Splits:
     """`readers`: "class/part/file.off" -> its bytes."""
     entries = sorted(key for key in readers if len(key.split("/")) == 3)
     names = tuple(sorted({key.split("/")[0] for key in entries}))
@@ -71,14 +76,43 @@ def _from_meshes(readers: dict[str, Callable[[], bytes]], path: Path, seed: int)
         keys = [key for key in entries if key.split("/")[1] == part]
         if not keys:
             raise InputError(f"{path}: expected meshes in class/{part}, got none")
-        clouds = np.empty((len(keys), POINTS, 3), np.float32)
-        for i, key in enumerate(keys):
-            rng = np.random.default_rng((seed, part_number, i))
-            vertices, faces = parse_off(readers[key](), f"{path}: {key}")
-            clouds[i] = unit_ball(sample_surface(vertices, faces, POINTS, rng))
+        clouds = _cached(
+            keys, path, lambda keys=keys, n=part_number: _sample(readers, keys, path, n)
+        )
         labels = np.array([names.index(key.split("/")[0]) for key in keys], np.int64)
         parts.append(Dataset("modelnet40", clouds, labels, names, truth=labels, ids=np.array(keys)))
     return Splits(parts[0], test=parts[1])
+
+
+def _sample(
+    readers: dict[str, Callable[[], bytes]], keys: list[str], path: Path, part_number: int
+) -> NDArray[np.float32]:
+    clouds = np.empty((len(keys), POINTS, 3), np.float32)
+    for i, key in enumerate(keys):
+        rng = np.random.default_rng((_SEED, part_number, i))
+        vertices, faces = parse_off(readers[key](), f"{path}: {key}")
+        clouds[i] = unit_ball(sample_surface(vertices, faces, POINTS, rng))
+    return clouds
+
+
+def _cached(
+    keys: list[str], path: Path, build: Callable[[], NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """The clouds of these meshes from the cache folder, or built and kept there."""
+    stat = path.stat()
+    told = "\n".join([str(path.resolve()), str(stat.st_size), str(stat.st_mtime_ns), *keys])
+    name = f"modelnet40-{hashlib.sha256(told.encode()).hexdigest()[:24]}.npy"
+    kept = cache_folder() / "prepared" / name
+    with suppress(OSError, ValueError):
+        clouds = np.load(kept, allow_pickle=False)
+        if clouds.shape == (len(keys), POINTS, 3) and clouds.dtype == np.float32:
+            return clouds
+    clouds = build()
+    with suppress(OSError):  # a full or read-only disk costs time at the next run, nothing else
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic(kept) as temporary, open(temporary, "wb") as handle:
+            np.save(handle, clouds)
+    return clouds
 
 
 def parse_off(raw: bytes, where: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -93,9 +127,11 @@ def parse_off(raw: bytes, where: str) -> tuple[NDArray[np.float64], NDArray[np.i
     text = raw.decode("ascii", errors="replace").lstrip()
     if text[:3].upper() != "OFF":
         raise InputError(f"{where}: expected an OFF mesh, got {text[:12]!r}")
-    lines = [line.split("#", 1)[0].strip() for line in text[3:].splitlines()]
+    body = text[3:]
+    if "#" in body:
+        body = "\n".join(line.split("#", 1)[0] for line in body.splitlines())
     try:
-        numbers = np.array(" ".join(lines).split(), dtype=np.float64)
+        numbers = _numbers(body)
         n_vertices, n_faces = int(numbers[0]), int(numbers[1])
         if not 0 < n_vertices <= len(numbers) or not 0 < n_faces <= len(numbers):
             raise ValueError("other counts")
@@ -106,6 +142,16 @@ def parse_off(raw: bytes, where: str) -> tuple[NDArray[np.float64], NDArray[np.i
     if not np.isfinite(vertices).all() or faces.min() < 0 or faces.max() >= n_vertices:
         raise InputError(f"{where}: expected faces of its {n_vertices} vertices, got others")
     return vertices, faces
+
+
+def _numbers(text: str) -> NDArray[np.float64]:
+    """All numbers of a text; numpy's parser warns, and stops, at the first that is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(text, dtype=np.float64, sep=" ")
+        except DeprecationWarning:
+            raise ValueError("something that is not a number") from None
 
 
 def _triangles(tail: NDArray[np.float64], n_faces: int) -> NDArray[np.int64]:

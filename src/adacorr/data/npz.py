@@ -39,8 +39,8 @@ def load_npz(path: Path) -> Splits:
     ``truth`` and ``class_names`` are used when present.
     """
     arrays = read_arrays(path)
-    x_key = _first(arrays, FEATURES, path, "features")
-    y_key = _first(arrays, LABELS, path, "labels")
+    x_key = first_key(arrays, FEATURES, path, "features")
+    y_key = first_key(arrays, LABELS, path, "labels")
     names = arrays.get("class_names")
     train = from_arrays(
         arrays[x_key],
@@ -66,7 +66,8 @@ def _test_part(arrays: dict[str, NDArray[Any]], train: Dataset, path: Path) -> D
     return None
 
 
-def _first(arrays: dict[str, Any], keys: tuple[str, ...], path: Path, what: str) -> str:
+def first_key(arrays: dict[str, Any], keys: tuple[str, ...], path: Path, what: str) -> str:
+    """The first of `keys` that is there."""
     for key in keys:
         if key in arrays:
             return key

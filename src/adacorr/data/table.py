@@ -27,7 +27,11 @@ TRUTH = "truth"
 
 
 def load_table(
-    path: Path, label_column: str | None, image_column: str | None, image_size: int | None
+    path: Path,
+    label_column: str | None,
+    image_column: str | None,
+    image_size: int | None,
+    skip_unreadable: bool,
 ) -> Dataset:
     """A table with labels.
 
@@ -39,15 +43,16 @@ def load_table(
     """
     table = read(path)
     label = find_label(table, label_column, path)
-    codes, names = encode(_values(table, label, path), None, f"{path}: column {label}: ")
+    codes, names = encode(values(table, label, path), None, f"{path}: column {label}: ")
     truth = None
     if TRUTH in table.column_names and label != TRUTH:
-        truth = match(_values(table, TRUTH, path), names, f"{path}: column {TRUTH}")
+        truth = match(values(table, TRUTH, path), names, f"{path}: column {TRUTH}")
     rest = [c for c in table.column_names if c not in (label, TRUTH)]
     image = find_image(table, rest, image_column, path)
     if image is not None:
-        images = load_images(table, image, path, image_size)
-        return Dataset(path.stem, images, codes, names, truth)
+        sources, shown = image_sources(table, image, path)
+        size, gray = common_form(sources, shown, image_size, skip_unreadable)
+        return Dataset(path.stem, LazyImages(sources, shown, size, gray), codes, names, truth)
     columns = feature_columns(table, rest, path)
     return Dataset(
         path.stem, encode_features(table, columns, path), codes, names, truth, feature_names=columns
@@ -136,25 +141,16 @@ def _looks_like_images(column: pa.ChunkedArray) -> bool:
     return all(str(v).lower().endswith(SUFFIXES) for v in column.slice(0, 100).to_pylist())
 
 
-def load_images(
-    table: pa.Table, column: str, path: Path, image_size: int | tuple[int, int, bool] | None
-) -> LazyImages:
-    """The images of a column; `image_size` as a triple gives height, width and grey at once."""
+def image_sources(table: pa.Table, column: str, path: Path) -> tuple[list[Any], list[str]]:
+    """Files or bytes of an image column, and how errors name them."""
     import pyarrow as pa
 
     kind = table.column(column).type
-    sources: list[Any]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values = _values(table, column, path)
-        sources = [path.parent / str(value) for value in values]
-        names = [str(source) for source in sources]
-    else:
-        sources = image_bytes(table, column, path)
-        names = [f"{path}: column {column}, row {i}" for i in range(len(sources))]
-    if isinstance(image_size, tuple):
-        return LazyImages(sources, names, image_size[:2], image_size[2])
-    size, gray = common_form(sources, names, image_size)
-    return LazyImages(sources, names, size, gray)
+        files = [path.parent / str(value) for value in values(table, column, path)]
+        return files, [str(file) for file in files]
+    raw = image_bytes(table, column, path)
+    return raw, [f"{path}: column {column}, row {i}" for i in range(len(raw))]
 
 
 def feature_columns(table: pa.Table, columns: Sequence[str], path: Path) -> tuple[str, ...]:
@@ -165,7 +161,7 @@ def feature_columns(table: pa.Table, columns: Sequence[str], path: Path) -> tupl
     for name in columns:
         kind = table.column(name).type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            levels = sorted(set(_values(table, name, path).tolist()))
+            levels = sorted(set(values(table, name, path).tolist()))
             if len(levels) > MAX_LEVELS:
                 raise InputError(
                     f"{path}: expected numbers or at most {MAX_LEVELS} levels in column {name}, "
@@ -195,27 +191,27 @@ def encode_features(
                 f"{path}: expected a column {column!r}, got {_some(table.column_names)}"
             )
         if column not in texts:
-            texts[column] = _values(table, column, path).astype(str)
+            texts[column] = values(table, column, path).astype(str)
         out[:, j] = texts[column] == level
     return out
 
 
 def _numbers(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
-    values = _values(table, name, path)
-    if values.dtype.kind not in "biuf":
+    numbers = values(table, name, path)
+    if numbers.dtype.kind not in "biuf":
         raise InputError(
             f"{path}: expected numbers in column {name}, got {table.column(name).type}"
         )
-    bad = ~np.isfinite(values.astype(np.float64))
+    bad = ~np.isfinite(numbers.astype(np.float64))
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
-            f"{path}: expected a finite number in column {name}, row {row}, got {values[row]}"
+            f"{path}: expected a finite number in column {name}, row {row}, got {numbers[row]}"
         )
-    return values
+    return numbers
 
 
-def _values(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
+def values(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
     """A column without gaps."""
     column = table.column(name)
     if column.null_count:
