@@ -242,7 +242,8 @@ def choose_delta(
     P(flip error <= target) >= confidence without a correction for the size of the grid.
 
     Thresholds at the start with too few reviews to pass even with none wrong are skipped; that
-    depends on the ratios only, not on the verdicts, so the level holds.
+    depends on the ratios only, not on the verdicts, so the level holds. A grid that starts where
+    few reviews lie below the first threshold may end there because of one wrong flip.
 
     Parameters
     ----------
