@@ -1,5 +1,6 @@
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -83,7 +84,8 @@ def test_input_is_not_changed_and_n_jobs_does_not_matter(iris):
     X, _, given = iris
     X_before, y_before = X.copy(), given.copy()
     one = CorrectedClassifier(RandomForestClassifier(20, random_state=0)).fit(X, given)
-    two = clone(one).set_params(n_jobs=2).fit(X, given)
+    with joblib.parallel_config(backend="threading"):  # processes take seconds to start
+        two = clone(one).set_params(n_jobs=2).fit(X, given)
     np.testing.assert_array_equal(one.corrected_labels_, two.corrected_labels_)
     np.testing.assert_array_equal(X, X_before)
     np.testing.assert_array_equal(given, y_before)

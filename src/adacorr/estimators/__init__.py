@@ -6,5 +6,6 @@ torch when it is fitted.
 
 from adacorr.estimators.corrected import CorrectedClassifier
 from adacorr.estimators.corrector import LabelCorrector
+from adacorr.estimators.net import AdaCorrClassifier
 
-__all__ = ["CorrectedClassifier", "LabelCorrector"]
+__all__ = ["AdaCorrClassifier", "CorrectedClassifier", "LabelCorrector"]

@@ -1,0 +1,138 @@
+"""AdaCorr training as a scikit-learn classifier; torch is imported when it is fitted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from adacorr.core.validation import InputError
+from adacorr.train.settings import Settings
+
+if TYPE_CHECKING:
+    from adacorr.train.methods.base import Method
+
+
+class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
+    """A neural network that corrects its training labels while it learns.
+
+    Needs ``pip install 'adacorr[train]'``. Rows (N, D) get a perceptron, images (N, H, W, C) a
+    convolutional net, unless `net` says otherwise; see :func:`adacorr.train.fit`.
+
+    Parameters
+    ----------
+    net : None, a name such as "mlp:hidden=256", a torch module, or a factory ``k -> module``.
+    method : a name in :data:`adacorr.train.METHODS`, or a method such as ``AdaCorr(delta="auto")``.
+    epochs : None scales with the number of samples.
+    batch_size, lr, weight_decay : of the optimiser.
+    validation : fraction of the (noisy) samples held out to select the epoch.
+    random_state : a seed; the same seed gives the same model.
+
+    Attributes
+    ----------
+    classes_ : (K,) the class labels, sorted.
+    corrected_labels_ : (N,) the labels at the end of training.
+    pred_probs_ : (N, K) what the model says of the training samples.
+    history_ : one dict per epoch.
+    model_ : the trained model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["a", "b"], 100)
+    >>> X = rng.normal(size=(200, 2)) + np.where(y == "a", -3, 3)[:, None]
+    >>> given = y.copy()
+    >>> given[::10] = "b"
+    >>> model = AdaCorrClassifier(epochs=40).fit(X, given)
+    >>> int((model.corrected_labels_ != y).sum()), model.predict([[-3, -3]]).item()
+    (0, 'a')
+    """
+
+    def __init__(
+        self,
+        net: Any = None,
+        *,
+        method: str | Method = "adacorr",
+        epochs: int | None = Settings.epochs,
+        batch_size: int = Settings.batch_size,
+        lr: float = Settings.lr,
+        weight_decay: float = Settings.weight_decay,
+        validation: float = 0.1,
+        random_state: int | np.random.RandomState | None = Settings.seed,
+    ) -> None:
+        self.net = net
+        self.method = method
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.validation = validation
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any):
+        """Train on (N, ...) samples and their possibly wrong labels (N,)."""
+        fit, methods = _import_torch()
+        X, y = validate_data(self, X, y, dtype=_DTYPES, allow_nd=True)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError("y: expected at least 2 classes, got 1 class")
+        result = fit(
+            self.net,
+            X,
+            codes,
+            method=_method(self.method, methods),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            validation=self.validation,
+        )
+        self.corrected_labels_ = self.classes_[result.labels]
+        self.pred_probs_ = result.pred_probs
+        self.history_ = result.history
+        self.model_ = result.model
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """(M, K) probabilities, columns in the order of ``classes_``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=_DTYPES, allow_nd=True, reset=False)
+        return self.model_.predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithm of :meth:`predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """(M,) the most probable labels."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+
+_DTYPES = [np.float32, np.uint8]  # bytes are images and stay bytes
+
+
+def _import_torch() -> tuple[Any, dict[str, type[Method]]]:
+    try:
+        from adacorr.train import METHODS, fit
+    except ImportError as error:
+        raise ImportError(
+            f"AdaCorrClassifier needs torch ({error}); get it: pip install 'adacorr[train]'"
+        ) from error
+    return fit, METHODS
+
+
+def _method(method: str | Method, methods: dict[str, type[Method]]) -> Method:
+    if not isinstance(method, str):
+        return method
+    if method not in methods:
+        raise InputError(f"method: expected one of {', '.join(methods)}, got {method!r}")
+    return methods[method]()
