@@ -23,8 +23,10 @@ class Preview:
     fields: dict[str, str] = field(default_factory=dict)
 
 
-def preview(dataset: Dataset, i: int) -> Preview:
+def preview(dataset: Dataset, i: int, side: int = SIDE) -> Preview:
     """Sample `i` as a thumbnail (images, point clouds) or as the text of its columns (tables).
+
+    Pictures are at most `side` pixels on a side.
 
     >>> from adacorr.data import load
     >>> seen = preview(load("digits").train, 0)
@@ -34,9 +36,9 @@ def preview(dataset: Dataset, i: int) -> Preview:
     fields = {"sample": str(i if dataset.ids is None else dataset.ids[i])}
     sample = np.asarray(dataset.features[i])
     if sample.ndim == 3 and sample.dtype == np.uint8:
-        return Preview(_image(sample), fields)
+        return Preview(_image(sample, side), fields)
     if sample.ndim == 2 and sample.shape[1] == 3:
-        return Preview(_image(_project(sample)), fields)
+        return Preview(_image(_project(sample), side), fields)
     names = dataset.feature_names or tuple(f"column {j}" for j in range(sample.size))
     values = sample.ravel()
     for name, value in zip(names, values, strict=True):
@@ -48,15 +50,15 @@ def preview(dataset: Dataset, i: int) -> Preview:
     return Preview(None, fields)
 
 
-def _image(pixels: NDArray[np.uint8]) -> bytes:
+def _image(pixels: NDArray[np.uint8], side: int) -> bytes:
     from PIL import Image
 
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     longest = max(image.size)
-    if longest > SIDE:
-        image.thumbnail((SIDE, SIDE))
-    elif longest <= SIDE // 2:
-        step = SIDE // longest
+    if longest > side:
+        image.thumbnail((side, side))
+    elif longest <= side // 2:
+        step = side // longest
         image = image.resize((image.width * step, image.height * step), resample=0)
     out = io.BytesIO()
     image.save(out, "PNG")
