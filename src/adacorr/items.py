@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.data import Dataset, open_source, preview
 from adacorr.rundata import RunData, clean_text
-
-if TYPE_CHECKING:
-    from adacorr.data import Dataset
 
 FIELD_LENGTH = 600
 MAX_FIELDS = 16
@@ -29,53 +31,71 @@ class Items:
     """The samples behind a run, opened in the background: a large source takes its time.
 
     Without the source everything else works, and `note` says that samples are not shown.
+
+    Parameters
+    ----------
+    data : the run.
+    wanted : numbers (in the source) of the samples that may be asked for.
+    side : pictures are at most this many pixels on a side.
     """
 
-    def __init__(self, data: RunData) -> None:
-        self._source: Future[Dataset | str] = Future()
-        Thread(target=self._load, args=(data,), daemon=True).start()
+    def __init__(self, data: RunData, wanted: NDArray[np.int64], side: int) -> None:
+        self._show: Future[Callable[[int], Item] | str] = Future()
+        Thread(target=self._open, args=(data, wanted, side), daemon=True).start()
 
     def get(self, index: int) -> Item:
         """The sample with this number in its source; empty when it cannot be shown."""
-        dataset = self._source.result()
-        if isinstance(dataset, str) or not 0 <= index < len(dataset):
+        show = self._show.result()
+        if isinstance(show, str):
             return Item()
-        from adacorr.data import preview
-
         try:
-            seen = preview(dataset, index)
+            item = show(index)
         except (ValueError, OSError, IndexError):
             return Item()
         fields = {
             clean_text(key): clean_text(value, FIELD_LENGTH)
-            for key, value in list(seen.fields.items())[:MAX_FIELDS]
+            for key, value in list(item.fields.items())[:MAX_FIELDS]
         }
-        return Item(seen.png, fields)
+        return Item(item.image, fields)
 
     def note(self, wait: bool = True) -> str | None:
         """Why there are no samples; None when there are, or while that is unknown."""
-        if not wait and not self._source.done():
+        if not wait and not self._show.done():
             return None
-        found = self._source.result()
-        return found if isinstance(found, str) else None
+        show = self._show.result()
+        return show if isinstance(show, str) else None
 
-    def _load(self, data: RunData) -> None:
+    def _open(self, data: RunData, wanted: NDArray[np.int64], side: int) -> None:
         try:
-            self._source.set_result(_open(data))
-        except BaseException as error:  # a waiting reader must get an answer, whatever went wrong
-            self._source.set_result(clean_text(f"Samples are not shown: {error}", 300))
+            self._show.set_result(_opener(data, wanted, side))
+        except Exception as error:  # a waiting reader must get an answer, whatever went wrong
+            self._show.set_result(clean_text(f"Samples are not shown: {error}", 300))
 
 
-def _open(data: RunData) -> Dataset | str:
-    from adacorr.data import open_source
-
-    if not data.section("data").get("source"):
+def _opener(data: RunData, wanted: NDArray[np.int64], side: int) -> Callable[[int], Item] | str:
+    settings = data.section("data")
+    source = settings.get("source")
+    if not isinstance(source, str) or not source:
         return "Samples are not shown: the run does not name the data it came from."
-    dataset = open_source(data.section("data"))
+    if data.section("correct"):  # made from a table by `adacorr correct`
+        from adacorr.rows import TableRows
+
+        label = settings.get("label_column")
+        rows = TableRows(Path(source), wanted, label if isinstance(label, str) else None)
+        return lambda index: Item(None, rows.get(index))
+    dataset = open_source(settings)
     if dataset is None:
-        source = clean_text(data.section("data")["source"], 200)
-        return f"Samples are not shown: the data of this run cannot be opened ({source})."
-    return dataset
+        return (
+            f"Samples are not shown: the run's data cannot be opened ({clean_text(source, 200)})."
+        )
+    return lambda index: _from_dataset(dataset, index, side)
+
+
+def _from_dataset(dataset: Dataset, index: int, side: int) -> Item:
+    if not 0 <= index < len(dataset):
+        return Item()
+    seen = preview(dataset, index, side)
+    return Item(seen.png, seen.fields)
 
 
 def thumbnail(png: bytes, side: int) -> bytes | None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from adacorr.core.certificate import Reliability
+    from adacorr.core.tsybakov import TsybakovFit
+
 TABLE_CLASSES = 12
 """Up to this many classes a matrix is a table of numbers, above it is a picture."""
 _LOSSES = ("loss",)
@@ -124,22 +127,12 @@ def convergence(metrics: Sequence[dict[str, float]]) -> Picture | None:
     return Picture("Convergence during training", _svg(figure, alt), caption)
 
 
-def reliability_diagram(
-    confidence: NDArray[np.floating],
-    accuracy: NDArray[np.floating],
-    counts: NDArray[np.integer],
-    error: float,
-) -> Picture:
-    """Stated probability against how often it came true, for bins that hold samples."""
+def reliability_diagram(found: Reliability) -> Picture:
+    """Stated probability against how often the given label agreed, for bins that hold samples."""
     figure, axes = _axes(5.0, 4.0)
-    filled = np.asarray(counts) > 0
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", label="perfectly calibrated")
     axes.plot(
-        np.asarray(confidence)[filled],
-        np.asarray(accuracy)[filled],
-        marker="o",
-        color=PALETTE["blue"],
-        label="this model",
+        found.confidence, found.frequency, marker="o", color=PALETTE["blue"], label="this model"
     )
     axes.set(
         xlim=(0, 1.02),
@@ -149,38 +142,75 @@ def reliability_diagram(
     )
     _legend_above(axes)
     alt = (
-        f"Reliability diagram over {int(filled.sum())} bins; the mean gap between stated "
-        f"probability and observed agreement is {error:.3f}."
+        f"Reliability diagram over {len(found.count)} bins; the mean gap between stated "
+        f"probability and observed agreement is {found.error:.3f}."
     )
     caption = (
-        "Points on the dashed line mean that a stated 80% agrees with the given label 80% of the "
-        f"time. The mean gap (expected calibration error) is {error:.3f}. The comparison is with "
-        "the given labels, which are partly wrong: the model does not know the true ones."
+        "The theory needs a model whose probabilities match the given labels, wrong ones included: "
+        "on the dashed line, a stated 60% agrees with the given label 60% of the time. The mean "
+        f"gap (expected calibration error) is {found.error:.3f}. Points far from the line speak "
+        "against the estimates on this page; points on it do not prove them."
     )
     return Picture("Reliability of the probabilities", _svg(figure, alt), caption)
 
 
-def radius_histogram(radius: NDArray[np.floating]) -> Picture:
-    """How far each row's probabilities may move before its first choice changes."""
+def radius_histogram(radius: NDArray[np.floating], symmetric: bool) -> Picture:
+    """How wrong the probabilities may be, row by row, before the implied label changes."""
     figure, axes = _axes(7.0, 3.0)
     values = np.asarray(radius, dtype=np.float64)
-    top = max(float(values.max()), 1e-6)
-    axes.hist(values, bins=40, range=(0, top), color=PALETTE["green"])
+    top = max(float(np.quantile(values, 0.999)), 1e-6)
+    axes.hist(np.minimum(values, top), bins=40, range=(0, top), color=PALETTE["green"])
     middle = float(np.median(values))
     axes.axvline(middle, color=GREY, linestyle="--", label=f"median {middle:.3g}")
-    axes.set(xlim=(0, top), xlabel="certified radius", ylabel="labels")
+    axes.set(xlim=(0, top), xlabel="certified radius ε", ylabel="labels")
     _legend_above(axes)
     low, high = np.quantile(values, (0.1, 0.9))
     alt = (
         f"Histogram of the certified radius: median {middle:.3g}, "
         f"a tenth of the labels below {low:.3g} and a tenth above {high:.3g}."
     )
+    noise = "the noise is symmetric" if symmetric else "the estimated noise matrix is right"
     caption = (
-        "The radius is how much every probability of a row may be off, at most, before the model's "
-        "first choice could be another class. Labels at the left edge hang on small errors of the "
-        "model; those at the right do not."
+        "How far each probability of a row may be from the truth about the given labels before "
+        f"another class could be the most probable true one, if {noise}. Labels at the left edge "
+        "hang on small errors of the model. This is an “if”, not an error rate: how far the "
+        "probabilities really are off cannot be seen from noisy labels."
     )
     return Picture("Certified radius", _svg(figure, alt), caption)
+
+
+def bound_curve(
+    eps: NDArray[np.floating],
+    fitted: NDArray[np.floating],
+    envelope: NDArray[np.floating],
+    fit: TsybakovFit,
+) -> Picture:
+    """Theorem 2 against the model's error; NaN where its condition fails."""
+    figure, axes = _axes(7.0, 3.2)
+    axes.plot(eps, fitted, color=PALETTE["blue"], label="with the fitted constant")
+    axes.plot(
+        eps, envelope, color=PALETTE["orange"], linestyle="--", label="with an upper envelope"
+    )
+    axes.set(
+        xlim=(0, float(eps[-1])),
+        ylim=(0, 1.02),
+        xlabel="ε: largest error of any probability",
+        ylabel="bound on right labels flagged",
+    )
+    _legend_above(axes)
+    half = float(eps[np.searchsorted(np.nan_to_num(envelope, nan=np.inf), 0.5) - 1])
+    alt = (
+        f"The bound grows from 0 with the model's error ε; with the envelope it stays below one "
+        f"half up to about ε = {max(half, 0.0):.3g}."
+    )
+    caption = (
+        "Theorem 2 of Zheng et al. (2020): how many right labels the test can flag at most, if no "
+        "probability of the model is off by more than ε. Drawn with the estimated noise matrix and "
+        f"the margins that it implies (C = {fit.C:.2g}, λ = {fit.lam:.2g}); both are estimates, "
+        "and ε is not known, so read the shape, not a promise. A value of 1 says nothing; the curve "
+        "ends where the theorem's condition fails."
+    )
+    return Picture("Bound against the model's error", _svg(figure, alt), caption)
 
 
 def _curves(metrics: Sequence[dict[str, float]]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -225,7 +255,9 @@ def _bare(axes: Axes) -> Axes:
 
 
 def _legend_above(axes: Axes) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2, frameon=False
+    )
 
 
 def _svg(figure: Figure, described: str) -> str:

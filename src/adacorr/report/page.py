@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr._version import __version__
+from adacorr.core.transition import Transition
 from adacorr.items import Items, thumbnail
-from adacorr.report import figures
+from adacorr.report import diagnostics, figures
 from adacorr.report.figures import Picture
-from adacorr.report.summary import Flip, Sample, Summary, sample_rows, summarise
+from adacorr.report.summary import Flip, Summary, sample_rows, summarise
 from adacorr.rundata import RunData, clean_text
 from adacorr.runs import Run, atomic
 
@@ -90,8 +91,9 @@ def _context(data: RunData) -> dict[str, Any]:
     summary = summarise(data)
     sample = sample_rows(data)
     delta = _delta(data)
-    items = Items(data)
-    transition = _transition(sample)
+    shown = np.array([flip.index for flip in summary.certain + summary.doubtful], dtype=np.int64)
+    items = Items(data, shown, THUMBNAIL_SIDE)
+    transition = diagnostics.estimate(sample)
     return {
         "title": clean_text(data.run.path.resolve().name or "run"),
         "version": __version__,
@@ -107,10 +109,10 @@ def _context(data: RunData) -> dict[str, Any]:
         "transition": _transition_matrix(data, transition),
         "sample": sample,
         "ratios": figures.ratio_histogram(summary, delta),
-        "convergence": figures.convergence(data.metrics()),
-        "reliability": None,
-        "radius": None,
-        "bounds": None,
+        "convergence": figures.convergence(_curves(data)),
+        "reliability": diagnostics.reliability_picture(sample),
+        "radius": diagnostics.radius_picture(sample, transition),
+        "bounds": diagnostics.bound_picture(sample, transition),
         "certain": _examples(data, summary.certain, items),
         "doubtful": _examples(data, summary.doubtful, items),
         "items_note": items.note(),
@@ -144,15 +146,16 @@ def _text(data: RunData, section: str, key: str, limit: int = 80) -> str | None:
     return clean_text(value, limit) if isinstance(value, str) and value else None
 
 
-def _transition(sample: Sample | None) -> Any | None:
-    from adacorr.core.transition import estimate_transition
+def _curves(data: RunData) -> list[dict[str, float]]:
+    """The run's numbers per epoch, with counts of labels as shares."""
+    records = data.metrics()
+    for record in records:
+        if "changed" in record:
+            record["labels_changed"] = record.pop("changed") / data.n
+    return records
 
-    if sample is None or sample.pred_probs.shape[1] > 1000:
-        return None
-    return estimate_transition(sample.labels, sample.pred_probs)
 
-
-def _noise_rate(data: RunData, transition: Any | None) -> Estimate:
+def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
     stored = data.number("result", "noise_rate")
     if stored is not None and 0 <= stored <= 1:
         return Estimate(stored, "estimated when the labels were corrected")
@@ -190,7 +193,7 @@ def _changes(data: RunData, summary: Summary) -> Matrix | None:
     names = data.class_names
     top = tuple(
         (names[a], names[b], f"{count:,}", f"{count / max(int(summary.given[a]), 1):.1%}")
-        for a, b, count in summary.top_pairs(20)
+        for a, b, count in summary.top_pairs(10)
     )
     if matrix is None:
         return Matrix((), names, None, top)
@@ -202,12 +205,12 @@ def _changes(data: RunData, summary: Summary) -> Matrix | None:
     return Matrix(_cells(names, matrix, texts), names, None, top)
 
 
-def _transition_matrix(data: RunData, transition: Any | None) -> Matrix | None:
+def _transition_matrix(data: RunData, transition: Transition | None) -> Matrix | None:
     if transition is None:
         return None
     T, names = transition.T, data.class_names
     off = T - np.diag(np.diag(T))
-    order = np.argsort(-off, axis=None, kind="stable")[:20]
+    order = np.argsort(-off, axis=None, kind="stable")[:10]
     pairs = [divmod(int(cell), len(names)) for cell in order]
     top = tuple((names[i], names[j], f"{T[i, j]:.3f}", "") for i, j in pairs if off[i, j] > 0)
     if len(names) > figures.TABLE_CLASSES:
@@ -250,17 +253,21 @@ def _rerun(data: RunData) -> dict[str, Any]:
     command = run.get("command")
     if isinstance(command, list):
         command = " ".join(str(part) for part in command)
-    versions = data.section("versions") or run.get("versions")
+    versions = data.section("versions") or {
+        name: run[name] for name in ("adacorr", "torch", "numpy") if name in run
+    }
     config = data.run.file("config.toml").read_text(encoding="utf-8")
     cut = len(config) > CONFIG_LENGTH
     return {
         "command": clean_text(command, 2000) if command else None,
-        "seed": next(
-            (clean_text(v) for v in (run.get("seed"), data.config.get("seed")) if v is not None),
-            None,
-        ),
-        "versions": {clean_text(k): clean_text(v) for k, v in list(versions.items())[:30]}
-        if isinstance(versions, dict)
-        else {},
+        "seed": _seed(data),
+        "versions": {clean_text(k): clean_text(v) for k, v in list(versions.items())[:30]},
         "config": config[:CONFIG_LENGTH] + ("\n…" if cut else ""),
     }
+
+
+def _seed(data: RunData) -> str | None:
+    for section in ("run", "train", "data"):
+        if "seed" in data.section(section):
+            return clean_text(data.section(section)["seed"])
+    return None

@@ -32,6 +32,7 @@ from adacorr.rundata import RunData, clean_text
 CONFIDENCE = 0.95
 TOP_PROBABILITIES = 6
 MAX_AT_ONCE = 100
+PICTURE_SIDE = 512
 _CACHED_ITEMS = 128
 _STATIC = {
     "app.js": "text/javascript; charset=utf-8",
@@ -89,7 +90,12 @@ class Desk:
         flips = load_flips(data)
         store = Store(database, flips, data.n_classes)
         return cls(
-            data, flips, store, Queue.create(flips, store.audit_order()), Items(data), target
+            data,
+            flips,
+            store,
+            Queue.create(flips, store.audit_order()),
+            Items(data, flips.index, PICTURE_SIDE),
+            target,
         )
 
     def item(self, flip: int) -> dict[str, Any]:

@@ -1,0 +1,131 @@
+"""The rows of a table that people will look at, gathered once and kept on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+from adacorr.tables.layout import Request, find_layout
+from adacorr.tables.sources import Source, open_sources
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_COLUMNS = 16
+TEXT_LENGTH = 600
+SHORT_TEXT_LENGTH = 200
+_MANY_ROWS = 20_000  # beyond this texts are cut shorter: the gathered rows stay small
+
+
+class TableRows:
+    """Columns and values of chosen rows of a csv or parquet file, as text.
+
+    A csv file has no rows to jump to, and parquet reads whole groups; so one pass in the background
+    copies the chosen rows to an unnamed temporary file. Memory holds one offset per row.
+
+    Parameters
+    ----------
+    path : the table.
+    wanted : row numbers that may be asked for, in any order.
+    label_column : where the given labels are, for tables that do not make it plain.
+    """
+
+    def __init__(
+        self, path: Path, wanted: NDArray[np.int64], label_column: str | None = None
+    ) -> None:
+        self._wanted = np.unique(wanted)
+        self._offset = np.zeros(len(self._wanted) + 1, dtype=np.int64)
+        self._ready = 0
+        self._finished = False
+        self._changed = Condition()
+        self._file = tempfile.TemporaryFile(prefix="adacorr-rows-")  # noqa: SIM115
+        sources = open_sources(path)
+        self._columns = _shown_columns(sources[0], label_column)
+        Thread(target=self._gather, args=(sources,), daemon=True).start()
+
+    def get(self, row: int) -> dict[str, str]:
+        """The fields of a row; empty for one that was not wanted or does not exist."""
+        place = int(np.searchsorted(self._wanted, row))
+        if place == len(self._wanted) or self._wanted[place] != row:
+            return {}
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready > place or self._finished)
+            if self._ready <= place:
+                return {}
+            first, last = int(self._offset[place]), int(self._offset[place + 1])
+        return json.loads(os.pread(self._file.fileno(), last - first, first))
+
+    def _gather(self, sources: Sequence[Source]) -> None:
+        try:
+            start = 0
+            for source in sources:
+                for batch in source.batches(self._columns, 1 << 16):
+                    self._keep(batch, start)
+                    start += batch.num_rows
+        except (InputError, OSError):
+            pass  # what was read until then is shown, the rest is not
+        finally:
+            with self._changed:
+                self._finished = True
+                self._changed.notify_all()
+
+    def _keep(self, batch: pa.RecordBatch, start: int) -> None:
+        first, last = np.searchsorted(self._wanted, (start, start + batch.num_rows))
+        lines = [
+            json.dumps(fields).encode()
+            for fields in _texts(batch, self._wanted[first:last] - start, self._length)
+        ]
+        if not lines:
+            return
+        self._file.write(b"".join(lines))
+        self._file.flush()
+        with self._changed:
+            sizes = np.cumsum([len(line) for line in lines])
+            self._offset[first + 1 : last + 1] = self._offset[first] + sizes
+            self._ready = int(last)
+            self._changed.notify_all()
+
+    @property
+    def _length(self) -> int:
+        return TEXT_LENGTH if len(self._wanted) <= _MANY_ROWS else SHORT_TEXT_LENGTH
+
+
+def _shown_columns(source: Source, label_column: str | None) -> list[str]:
+    """Everything a person can read, without the probabilities."""
+    types = source.types
+    try:
+        hidden = set(find_layout(types, str(source.path), Request(label_column)).columns)
+    except InputError:
+        hidden = set()
+    shown = [name for name in types if name not in hidden and _readable(types, name)]
+    return shown[:MAX_COLUMNS]
+
+
+def _readable(types: Mapping[str, pa.DataType], name: str) -> bool:
+    import pyarrow.types as kinds
+
+    kind = types[name]
+    return not (kinds.is_nested(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind))
+
+
+def _texts(batch: pa.RecordBatch, rows: NDArray[np.int64], length: int) -> Iterator[dict[str, str]]:
+    import pyarrow as pa
+
+    picked = batch.take(pa.array(rows))
+    columns: dict[str, list[Any]] = {
+        name: picked.column(name).to_pylist() for name in picked.schema.names
+    }
+    for i in range(len(rows)):
+        yield {
+            name: "" if values[i] is None else str(values[i])[:length]
+            for name, values in columns.items()
+        }
