@@ -21,10 +21,10 @@ class MLP(nn.Module):
 
     def __init__(self, n_classes: int, inputs: int, hidden: tuple[int, ...] = (128, 128)) -> None:
         super().__init__()
-        self.standardise = nn.BatchNorm1d(inputs, affine=False)
+        self.standardise = nn.BatchNorm1d(inputs, eps=1e-8, affine=False)
         layers: list[nn.Module] = []
         for size in hidden:
-            layers += [nn.Linear(inputs, size), nn.BatchNorm1d(size), nn.ReLU()]
+            layers += [nn.Linear(inputs, size, bias=False), nn.BatchNorm1d(size), nn.ReLU()]
             inputs = size
         self.hidden = nn.Sequential(*layers)
         self.classifier = nn.Linear(inputs, n_classes)

@@ -12,14 +12,14 @@ def _shared(*sizes: int) -> nn.Sequential:
     """One perceptron applied to every point: 1x1 convolutions, each normalised and rectified."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
-        layers += [nn.Conv1d(inputs, outputs, 1), nn.BatchNorm1d(outputs), nn.ReLU()]
+        layers += [nn.Conv1d(inputs, outputs, 1, bias=False), nn.BatchNorm1d(outputs), nn.ReLU()]
     return nn.Sequential(*layers)
 
 
 def _dense(*sizes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()]
+        layers += [nn.Linear(inputs, outputs, bias=False), nn.BatchNorm1d(outputs), nn.ReLU()]
     return nn.Sequential(*layers)
 
 
