@@ -3,7 +3,7 @@
     config.toml        how to run it again: [run], [data], [method], ...
     metrics.jsonl      one line per epoch
     labels.parquet     index, given, corrected, ratio, flipped, suggested (class indices), and
-                       split, confidence and truth where known
+                       split, confidence, truth and id (the user's name of a sample) where known
     pred_probs.npy     (N, K) float32
     model.safetensors  weights
     checkpoint/        what resume needs
@@ -99,13 +99,13 @@ def write_labels(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
         pq.write_table(pa.table(dict(columns)), temporary)
 
 
-def add_truth(path: Path, truth: NDArray[np.int64]) -> None:
-    """Add the true classes to ``labels.parquet`` after training, for scoring."""
+def add_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Add columns to ``labels.parquet`` after training: the truth for scoring, the user's ids."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    columns = {name: table[name].to_numpy() for name in table.column_names if name != "truth"}
-    write_labels(path, {**columns, "truth": truth})
+    old = {name: table[name].to_numpy() for name in table.column_names}
+    write_labels(path, {**old, **columns})
 
 
 @dataclass(frozen=True)

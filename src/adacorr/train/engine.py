@@ -103,12 +103,16 @@ class Model:
         for x in feed.evaluation(rows.split(EVAL_BATCH)):
             yield self.proba(x)
 
-    def predict_proba(self, data: Any, workers: int = 0) -> NDArray[np.float32]:
-        """(M, K) for raw samples, on this rank alone."""
+    def stream(self, data: Any, workers: int = 0) -> Iterator[NDArray[np.float32]]:
+        """Probabilities for raw samples, a piece at a time, on this rank alone."""
         source = make_source(data, self.ranks.device, workers)
         feed = Feed(source, self.scaling, augment=False)
-        pieces = [f.cpu() for f in self.predict(feed, torch.arange(len(source)))]
-        return torch.cat(pieces).numpy()
+        for f in self.predict(feed, torch.arange(len(source))):
+            yield f.cpu().numpy()
+
+    def predict_proba(self, data: Any, workers: int = 0) -> NDArray[np.float32]:
+        """(M, K) for raw samples."""
+        return np.concatenate(list(self.stream(data, workers)))
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the nets' weights, named ``net index . parameter``."""

@@ -25,7 +25,7 @@ from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings, default_epochs
 from adacorr.train.state import locked
 
-SPLIT = 1  # purpose of the random stream that carves out the validation part
+SPLIT = 2  # purpose of the random stream that carves out the validation part
 
 NetLike = nn.Module | Callable[[int], nn.Module] | str | None
 Validation = float | tuple[Any, ArrayLike]
@@ -123,7 +123,7 @@ def fit(
     with torch.random.fork_rng(), _deterministic():
         job = make_job(samples, given, validation, settings, ranks.device)
         settings = replace(settings, epochs=epochs or default_epochs(len(job.train)))
-        make_net = net_factory(net, input_shape(job.feed.source))
+        make_net = net_factory(net, job.feed.source.shape)
         engine = Engine(
             job, method, make_net, settings, ranks, progress=progress, on_epoch=on_epoch
         )
@@ -204,9 +204,7 @@ def _passed_validation(
 ) -> tuple[Feed, NDArray[np.int64], NDArray[np.int64]]:
     source = make_source(pair[0], device, workers)
     if source.shape != like.shape or source.kind != like.kind:
-        raise InputError(
-            f"validation: expected samples of shape {like.shape}, got {source.shape}"
-        )
+        raise InputError(f"validation: expected samples of shape {like.shape}, got {source.shape}")
     classes = None if given.as_codes else given.classes
     codes = encode_labels(pair[1], len(given.classes), classes).codes
     if len(codes) != len(source):
@@ -228,14 +226,6 @@ def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
     if n - size < 2:
         raise InputError(f"data: expected more samples than {n} to hold out {fraction:g} of them")
     return np.sort(np.random.default_rng([seed, SPLIT]).permutation(n)[:size])
-
-
-def input_shape(source: Source) -> tuple[int, ...]:
-    """The shape of one network input: images become (C, H, W)."""
-    if source.kind == "image":
-        h, w, c = source.shape
-        return (c, h, w)
-    return source.shape
 
 
 def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Module]:

@@ -126,7 +126,7 @@ def run_config(
         },
         "data": {
             "samples": len(source),
-            "shape": list(source.shape),
+            "input_shape": list(source.shape),
             "class_names": [str(name) for name in classes],
         },
         "method": {"name": engine.method.name, **_method_fields(engine.method)},

@@ -22,10 +22,14 @@ class Ranks:
 
     def __init__(self, mixed_precision: str = "no") -> None:
         AcceleratorState._reset_state()  # an earlier run of this process may differ in precision
+        self._precision = mixed_precision
         self._accelerator = Accelerator(mixed_precision=mixed_precision)
         self.rank = self._accelerator.process_index
         self.size = self._accelerator.num_processes
         self.device = self._accelerator.device
+
+    def __reduce__(self) -> tuple[type[Ranks], tuple[str]]:
+        return Ranks, (self._precision,)  # a pickled model wakes up on the devices it finds
 
     @property
     def first(self) -> bool:

@@ -8,15 +8,15 @@ from typing import Literal
 from adacorr.core.validation import InputError
 
 PAPER_EPOCHS = 180
-SAMPLES_SEEN = 600_000
+SAMPLES_SEEN = 100_000
 FEWEST_EPOCHS = 30
 
 
 def default_epochs(n: int) -> int:
     """Long runs for small data, never more than the paper's 180 epochs.
 
-    >>> default_epochs(1_500), default_epochs(10_000), default_epochs(1_000_000)
-    (180, 60, 30)
+    >>> default_epochs(300), default_epochs(1_300), default_epochs(50_000)
+    (180, 77, 30)
     """
     return min(PAPER_EPOCHS, max(FEWEST_EPOCHS, round(SAMPLES_SEEN / max(n, 1))))
 
@@ -27,15 +27,24 @@ class Settings:
 
     Attributes
     ----------
-    epochs : all stages together; None scales with the data (:func:`default_epochs`).
-    batch_size : samples per optimiser step, over all processes together.
-    lr : learning rate; halved after each third of a stage (the paper: every 60 of 180 epochs).
-    weight_decay : L2 penalty; the released code's value, the paper gives none.
-    optimizer : RAdam as in the paper, or SGD with momentum 0.9 (its Clothing1M runs).
-    seed : everything random follows from it.
-    augment : random crop and horizontal flip of images; None means colour images only.
-    workers : processes that load samples of a dataset which is not in memory.
-    mixed_precision : "bf16" runs the nets in bfloat16.
+    epochs
+        Length of the run, all stages together; None scales with the data (`default_epochs`).
+    batch_size
+        Samples per optimiser step, over all processes together.
+    lr
+        Learning rate; halved after each third of a stage (the paper: every 60 of 180 epochs).
+    weight_decay
+        L2 penalty; the released code's value, the paper gives none.
+    optimizer
+        RAdam as in the paper, or SGD with momentum 0.9 (its Clothing1M runs).
+    seed
+        Everything random follows from it.
+    augment
+        Random crops and horizontal flips of images; by default of colour images only.
+    workers
+        Processes that load samples of a dataset which is not in memory.
+    mixed_precision
+        bf16 runs the nets in bfloat16.
     """
 
     epochs: int | None = None

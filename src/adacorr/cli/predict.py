@@ -1,0 +1,116 @@
+"""``adacorr predict``: apply a trained model to new data, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+from adacorr.runs import Run, atomic
+
+if TYPE_CHECKING:
+    from adacorr.data import Dataset
+
+SUFFIXES = (".parquet", ".csv", ".npy")
+
+
+def predict(
+    run: Path,
+    data: str,
+    *,
+    output: Path,
+    skip_unreadable: bool = False,
+    workers: int = 0,
+    quiet: bool = False,
+) -> None:
+    """Apply a trained model to new data.
+
+    Parameters
+    ----------
+    run
+        A run directory of `adacorr fit`.
+    data
+        What to predict, of the kind that the run was trained on; it needs no labels. A named
+        dataset stands for its test part.
+    output
+        A .parquet or .csv with the predicted class and the probability of each class per sample,
+        or an .npy with the probabilities alone.
+    skip_unreadable
+        Leave out images that cannot be read.
+    workers
+        Processes that load samples which are not in memory.
+    quiet
+        Print nothing but errors.
+    """
+    if output.suffix not in SUFFIXES:
+        raise InputError(f"output: expected a name in {', '.join(SUFFIXES)}, got {output.name}")
+    if output.exists() and Path(data).exists() and output.samefile(data):
+        raise InputError(f"output: expected another file than the data, got {output}")
+    from adacorr.data import load_new
+    from adacorr.train.saved import load_model
+
+    trained = Run.open(run)
+    names = trained.class_names()
+    about = trained.config().get("data", {})
+    samples = load_new(data, about, skip_unreadable=skip_unreadable)
+    batches = load_model(trained).stream(samples.features, workers)
+    with atomic(output) as temporary:
+        write(temporary, output.suffix, batches, names, samples)
+    if not quiet:
+        print(f"{len(samples):,} predictions in {output}")
+
+
+def write(
+    path: Path, suffix: str, batches: Iterator[NDArray[Any]], names: list[str], samples: Dataset
+) -> None:
+    """Stream the batches into a file of the kind that `suffix` says."""
+    if suffix == ".npy":
+        shape = (len(samples), len(names))
+        out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+        for start, f in numbered(batches):
+            out[start : start + len(f)] = f
+        out.flush()
+        return
+    _write_table(path, suffix, batches, names, samples)
+
+
+def _write_table(
+    path: Path, suffix: str, batches: Iterator[NDArray[Any]], names: list[str], samples: Dataset
+) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    ids = np.arange(len(samples)) if samples.ids is None else samples.ids
+    writer: Any = None
+    try:
+        for start, f in numbered(batches):
+            columns: dict[str, Any] = {
+                "index": pa.array(ids[start : start + len(f)]),
+                "predicted": pa.array([names[c] for c in f.argmax(axis=1)]),
+            }
+            if suffix == ".csv":
+                columns |= {f"p_{name}": f[:, c] for c, name in enumerate(names)}
+            else:
+                flat = pa.array(np.ascontiguousarray(f).ravel())
+                columns["pred_probs"] = pa.FixedSizeListArray.from_arrays(flat, len(names))
+            table = pa.table(columns)
+            if writer is None:
+                make = pyarrow.csv.CSVWriter if suffix == ".csv" else pq.ParquetWriter
+                writer = make(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def numbered(batches: Iterator[NDArray[Any]]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Each batch with the row that it starts at."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += len(batch)
