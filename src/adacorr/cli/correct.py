@@ -1,0 +1,329 @@
+"""``adacorr correct``: a table of labels and probabilities in, a corrected table out."""
+
+from __future__ import annotations
+
+import csv
+import json as json_format
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    from adacorr.tables import Settings, TableResult
+
+_BAR_AFTER = 0.5  # seconds of work before a bar is worth showing
+
+
+def correct(
+    source: Annotated[Path | None, Parameter(name="INPUT")] = None,
+    *,
+    output: Path | None = None,
+    labels: Path | None = None,
+    probs: Path | None = None,
+    label_column: str | None = None,
+    probs_column: str | None = None,
+    class_columns: str | None = None,
+    classes: str | None = None,
+    delta: str = "auto",
+    transition: Path | None = None,
+    max_flip_error: float | None = None,
+    normalize: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    run_dir: Path | None = None,
+    report: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Correct labels from predicted probabilities.
+
+    The output repeats every input column and adds adacorr_label, adacorr_ratio and
+    adacorr_flipped (and, with delta "auto", adacorr_confidence). The input is never changed, and
+    the output appears only when it is complete. Messages count rows from 0, after the header.
+
+    Parameters
+    ----------
+    source
+        A .csv, .csv.gz, .tsv or .parquet file, or a folder of parquet files.
+    output
+        Where to write; the suffix chooses parquet or CSV, a folder stays a folder. For .npy input,
+        .npy writes the corrected labels alone.
+    labels
+        Labels as a .npy file, with --probs, instead of INPUT.
+    probs
+        Probabilities (N, K) as a .npy file.
+    label_column
+        The column of given labels. Default: label, labels, given_label, target, y, ...
+    probs_column
+        One list column with all probabilities. Default: pred_probs, probs, ... or the only list.
+    class_columns
+        One column per class: names with commas, or a prefix with a star such as "p_*".
+        Default: prob_*, proba_*, p_*, ...
+    classes
+        Class names with commas, in the order of the probabilities. Default: the names of the
+        class columns, or the distinct labels in sorted order.
+    delta
+        "auto" fits a noise model; a number in (0, 1] flips to the most probable class when
+        p(label) / p(most probable) is below it; a .npy file holds one threshold per pair
+        [suggested, given].
+    transition
+        A .npy file with T[true, given], if you know it; for delta "auto".
+    max_flip_error
+        With "auto": apply only changes whose probability of being wrong is below this.
+    normalize
+        Accept rows that do not sum to 1 (tolerance 0.01) and divide them by their sum.
+    dry_run
+        Say what would change and write nothing.
+    run_dir
+        Also write a run directory, for adacorr report and adacorr review.
+    report
+        Also write an HTML report there.
+    json
+        Print one JSON object instead of text.
+    quiet
+        Print nothing but errors.
+    """
+    from adacorr.tables import Request, Settings, correct_table
+
+    inputs = _inputs(source, labels, probs)
+    _check_outputs(output, dry_run, run_dir, report)
+    columns = Request(label_column, probs_column, _split(class_columns), _split(classes))
+    settings = Settings(_delta(delta), _array(transition), max_flip_error, normalize)
+    with _terminated_like_interrupted(), _run_folder(run_dir, report, inputs) as folder:
+        with _progress(quiet or json) as progress:
+            result = correct_table(
+                inputs,
+                None if dry_run else output,
+                columns=columns,
+                settings=settings,
+                run_dir=folder,
+                command=shlex.join(["adacorr", *sys.argv[1:]]),
+                progress=progress,
+            )
+        if report is not None and folder is not None:
+            _report(folder, report)
+    if not quiet:
+        written = [path for path in (None if dry_run else output, run_dir, report) if path]
+        print(_as_json(result, written) if json else _as_text(result, settings, written, dry_run))
+
+
+def _inputs(
+    source: Path | None, labels: Path | None, probs: Path | None
+) -> Path | tuple[Path, Path]:
+    if source is not None and labels is None and probs is None:
+        return source
+    if source is None and labels is not None and probs is not None:
+        return labels, probs
+    raise InputError("expected INPUT, or --labels and --probs together, got something else")
+
+
+def _check_outputs(
+    output: Path | None, dry_run: bool, run_dir: Path | None, report: Path | None
+) -> None:
+    if dry_run and (run_dir or report):
+        raise InputError("expected --dry-run alone, got it with --run-dir or --report")
+    if not dry_run and output is None and run_dir is None and report is None:
+        raise InputError("expected --output PATH (or --dry-run to write nothing), got neither")
+    if report is not None and not report.parent.is_dir():
+        raise InputError(f"{report}: expected an existing output folder, got no {report.parent}")
+
+
+def _split(text: str | None) -> list[str] | None:
+    """``a,b`` -> names; quotes protect commas, as in CSV."""
+    return None if text is None else next(csv.reader([text], skipinitialspace=True), [])
+
+
+def _delta(text: str) -> Any:
+    if text == "auto":
+        return text
+    if text.endswith(".npy"):
+        return _array(Path(text))
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"--delta: expected auto, a number in (0, 1] or a .npy file, got {text!r}"
+        ) from None
+
+
+def _array(path: Path | None) -> Any:
+    import numpy as np
+
+    if path is None:
+        return None
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: expected a plain .npy array, got: {reason}") from None
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A polite kill cleans up like Ctrl-C."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread: nothing to protect
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _run_folder(
+    run_dir: Path | None, report: Path | None, inputs: Path | tuple[Path, Path]
+) -> Iterator[Path | None]:
+    """The run directory; a temporary one when only a report is wanted."""
+    if run_dir is not None or report is None:
+        yield run_dir
+        return
+    name = inputs.name if isinstance(inputs, Path) else inputs[0].name
+    temporary = report.with_name(f".{report.name}.{os.getpid()}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary / name
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _report(folder: Path, report: Path) -> None:
+    from adacorr.report import write_report
+    from adacorr.runs import Run
+
+    write_report(Run.open(folder), report)
+
+
+@contextmanager
+def _progress(silent: bool) -> Iterator[Any]:
+    """A bar with rows per second on a terminal, once the work has proved to be long."""
+    if silent or not sys.stderr.isatty():
+        yield lambda stage, rows, total: None
+        return
+    bar = _Bar()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Bar:
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._waiting: dict[str, int] = {}
+
+    def __call__(self, stage: str, rows: int, total: int | None) -> None:
+        self._waiting[stage] = self._waiting.get(stage, 0) + rows
+        if time.monotonic() - self._began < _BAR_AFTER:
+            return
+        if self._bar is None:
+            self._bar = _rich_bar()
+            self._bar.start()
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(stage, total=total)
+        self._bar.advance(self._tasks[stage], self._waiting.pop(stage))
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _rich_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        Speed(),
+        Remaining(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def _as_json(result: TableResult, written: list[Path]) -> str:
+    stats = result.stats
+    return json_format.dumps(
+        {
+            "rows": stats.rows,
+            "flipped": stats.flipped,
+            "review": stats.review,
+            "classes": list(result.class_names),
+            "classes_from_data": result.classes_from_data,
+            "noise_rate": result.noise_rate,
+            "noise_rate_from": result.noise_rate_from,
+            "expected_wrong_flips": stats.expected_wrong_flips,
+            "expected_missed_errors": stats.expected_missed_errors,
+            "top_changes": [
+                {"given": a, "corrected": b, "rows": n} for a, b, n in result.top_pairs()
+            ],
+            "rule": result.summary,
+            "seconds": round(result.seconds, 3),
+            "written": [str(path) for path in written],
+        },
+        default=_plain,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _as_text(result: TableResult, settings: Settings, written: list[Path], dry_run: bool) -> str:
+    stats = result.stats
+    verb = "would change" if dry_run else "changed"
+    share = stats.flipped / stats.rows
+    lines = [f"{verb} {stats.flipped:,} of {stats.rows:,} labels ({share:.1%})"]
+    pairs = result.top_pairs()
+    if pairs:
+        wide = max(len(f"{a} -> {b}") for a, b, _ in pairs)
+        lines += ["most frequent changes (given -> corrected):"]
+        lines += [f"  {f'{a} -> {b}':<{wide}}  {n:,}" for a, b, n in pairs]
+    if result.classes_from_data:
+        names = "; ".join(result.class_names[:8]) + ("; ..." if len(result.class_names) > 8 else "")
+        lines.append(f"classes, taken from the labels in sorted order: {names}")
+        lines.append("  (give --classes if the probabilities are in another order)")
+    if result.noise_rate is None:
+        lines.append(f"noise rate: {result.noise_rate_from}")
+    else:
+        rate, basis = result.noise_rate, result.noise_rate_from
+        lines.append(f"estimated noise rate of the given labels: {rate:.1%} (from {basis})")
+    if stats.expected_wrong_flips is not None and stats.expected_missed_errors is not None:
+        lines.append(
+            f"expected: {stats.expected_wrong_flips:,.0f} of the changes wrong, "
+            f"{stats.expected_missed_errors:,.0f} wrong labels left"
+        )
+    if settings.max_flip_error is not None:
+        lines.append(f"withheld for review: {stats.review:,}")
+    if result.summary.get("note"):
+        lines.append(f"note: {result.summary['note']}")
+    speed = stats.rows / max(result.seconds, 1e-9)
+    where = ", ".join(str(path) for path in written) or "nothing"
+    lines.append(f"wrote {where} in {result.seconds:.1f} s ({speed:,.0f} rows/s)")
+    return "\n".join(lines)

@@ -1,0 +1,179 @@
+"""Frames of other libraries in and out: pandas, polars, pyarrow, Hugging Face datasets, cleanlab.
+
+Nothing here imports those libraries before the user has passed an object of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adacorr.core.correct import Correction, correct
+from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Frame = TypeVar("Frame")
+
+
+def correct_frame(
+    frame: Frame,
+    pred_probs: str | Sequence[str] | ArrayLike,
+    *,
+    label: str = "label",
+    delta: ArrayLike | str = "auto",
+    T: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    max_flip_error: float | None = None,
+) -> Frame:
+    """A frame with label column -> the same kind of frame with the correction's columns added.
+
+    Parameters
+    ----------
+    frame : pandas or polars DataFrame, pyarrow Table, or ``datasets.Dataset``; not changed.
+    pred_probs : (N, K) array, the name of a column of lists, or the names of K columns.
+    label : the column of given labels. A ``ClassLabel`` feature brings its own class names, and so
+        does a pandas categorical; `adacorr_label` is then of the same type.
+    delta, T, classes, max_flip_error : as in :func:`adacorr.correct`.
+
+    Returns
+    -------
+    A new frame with all columns of `frame` and ``adacorr_label``, ``adacorr_ratio``,
+    ``adacorr_flipped``, and under "auto" ``adacorr_confidence``.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"label": ["cat", "dog"], "p": [[0.9, 0.1], [0.8, 0.2]]})
+    >>> correct_frame(frame, "p", delta=0.9)["adacorr_label"].to_list()
+    ['cat', 'cat']
+    """
+    if label not in _columns(frame):
+        raise InputError(f"label: expected one of the columns {_columns(frame)}, got {label!r}")
+    result = correct(
+        _column(frame, label),
+        _probabilities(frame, pred_probs),
+        delta,
+        T,
+        classes=_class_names(frame, label) if classes is None else classes,
+        max_flip_error=max_flip_error,
+    )
+    added = {
+        "adacorr_label": result.labels,
+        "adacorr_ratio": result.ratio,
+        "adacorr_flipped": result.flipped,
+    }
+    if result.confidence is not None:
+        added["adacorr_confidence"] = result.confidence
+    return _add(frame, label, added)
+
+
+def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
+    """A correction as the frame of ``CleanLearning.get_label_issues()``.
+
+    ``is_label_issue`` is where the label was changed, ``label_quality`` the likelihood ratio.
+    ``CleanLearning().fit(X, labels, label_issues=frame)`` takes it. cleanlab's noise matrix is
+    P(given | true) with one *column* per true class: the transpose of T here.
+
+    >>> result = correct([0, 1], [[0.9, 0.1], [0.8, 0.2]], delta=0.9)
+    >>> to_cleanlab([0, 1], result)["is_label_issue"].tolist()
+    [False, True]
+    """
+    import pandas as pd
+
+    given = np.asarray(labels)
+    if given.shape != correction.flipped.shape:
+        raise InputError(
+            f"labels: expected {correction.flipped.shape[0]} as in the correction, "
+            f"got shape {given.shape}"
+        )
+    return pd.DataFrame(
+        {
+            "is_label_issue": correction.flipped,
+            "label_quality": correction.ratio,
+            "given_label": given,
+            "predicted_label": correction.suggested,
+        }
+    )
+
+
+# -- the four kinds of frame -----------------------------------------------------------------------
+
+
+def _kind(frame: Any) -> str:
+    """The library that `frame` comes from, by name, so that none needs to be imported."""
+    module = type(frame).__module__.partition(".")[0]
+    if module not in ("pandas", "polars", "pyarrow", "datasets"):
+        raise InputError(
+            "frame: expected a pandas, polars, pyarrow or datasets table, "
+            f"got {type(frame).__name__}"
+        )
+    return module
+
+
+def _columns(frame: Any) -> list[str]:
+    names = frame.columns if _kind(frame) in ("pandas", "polars") else frame.column_names
+    return list(names)
+
+
+def _column(frame: Any, name: str) -> NDArray[Any]:
+    kind = _kind(frame)
+    if kind == "datasets":
+        frame = frame.with_format("arrow")[:]  # its own numpy format rounds to float32
+        kind = "pyarrow"
+    if kind == "pyarrow":
+        return np.asarray(frame.column(name).to_pylist())
+    return np.asarray(frame[name])
+
+
+def _probabilities(frame: Any, pred_probs: Any) -> NDArray[Any]:
+    if isinstance(pred_probs, str):
+        return np.asarray([np.asarray(row) for row in _checked(frame, pred_probs)])
+    if isinstance(pred_probs, Sequence) and pred_probs and isinstance(pred_probs[0], str):
+        return np.column_stack([_checked(frame, name) for name in pred_probs])
+    return np.asarray(pred_probs)
+
+
+def _checked(frame: Any, name: str) -> NDArray[Any]:
+    if name not in _columns(frame):
+        raise InputError(f"pred_probs: expected columns of {_columns(frame)}, got {name!r}")
+    return _column(frame, name)
+
+
+def _class_names(frame: Any, label: str) -> list[Any] | None:
+    """The names that the column's type knows, in the order of its codes."""
+    kind = _kind(frame)
+    if kind == "datasets":
+        return getattr(frame.features[label], "names", None)
+    if kind == "pandas" and hasattr(frame[label], "cat"):
+        return frame[label].cat.categories.tolist()
+    return None
+
+
+def _add(frame: Any, label: str, added: dict[str, NDArray[Any]]) -> Any:
+    kind = _kind(frame)
+    if kind == "pandas":
+        import pandas as pd
+
+        new = pd.DataFrame(added, index=frame.index)
+        if hasattr(frame[label], "cat"):
+            new["adacorr_label"] = new["adacorr_label"].astype(frame[label].dtype)
+        return pd.concat([frame, new], axis=1)
+    if kind == "polars":
+        import polars as pl
+
+        return frame.with_columns(**{name: pl.Series(values) for name, values in added.items()})
+    if kind == "pyarrow":
+        import pyarrow as pa
+
+        for name, values in added.items():
+            frame = frame.append_column(name, pa.array(values))
+        return frame
+    for name, values in added.items():
+        feature = frame.features[label] if name == "adacorr_label" else None
+        frame = frame.add_column(name, values.tolist(), feature=feature)
+    return frame

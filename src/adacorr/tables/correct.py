@@ -1,0 +1,319 @@
+"""Correct a table on disk: survey, fit, apply, write. Memory does not grow with the rows.
+
+Two passes. The first checks every row and samples; the rule is fitted on the sample; the second
+applies it file by file (:func:`correct_file`). An engine that spreads files over machines runs
+`survey_source` and `correct_file` elsewhere and merges what they return.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adacorr.core import kernel
+from adacorr.core.correct import fit_rule
+from adacorr.core.lrt import Rule
+from adacorr.core.transition import estimate_transition
+from adacorr.core.validation import InputError
+from adacorr.runs import atomic
+from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.layout import Layout, Request, find_layout
+from adacorr.tables.pipeline import behind
+from adacorr.tables.process import Corrected, Plan, Stats, correct_source
+from adacorr.tables.result import TableResult
+from adacorr.tables.rundir import RunSink, write_config
+from adacorr.tables.sinks import (
+    OUTPUT_SUFFIXES,
+    atomic_folder,
+    completing,
+    is_csv,
+    open_sink,
+    writing,
+)
+from adacorr.tables.sources import Source, open_arrays, open_sources, suffix_of
+from adacorr.tables.survey import Survey, survey_source
+
+BATCH_ROWS = 1 << 17
+BATCH_ELEMENTS = 1 << 21
+LARGE_T = 3000  # classes above which a dense K x K estimate costs too much memory
+_NUMBA_PAYS = 300_000_000  # probabilities in the whole table, against the time to import numba
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to decide; the fields of :func:`adacorr.correct`."""
+
+    delta: ArrayLike | str = "auto"
+    T: ArrayLike | None = None
+    max_flip_error: float | None = None
+    normalize: bool = False
+
+
+def correct_table(
+    source: str | Path | tuple[str | Path, str | Path],
+    output: str | Path | None = None,
+    *,
+    columns: Request | None = None,
+    settings: Settings | None = None,
+    run_dir: str | Path | None = None,
+    command: str = "",
+    batch_rows: int | None = None,
+    progress: Progress = lambda stage, rows, total: None,
+) -> TableResult:
+    """Correct the labels of a table on disk.
+
+    Parameters
+    ----------
+    source : a CSV or parquet file, a folder of parquet files, or a pair of .npy files (labels,
+        pred_probs).
+    output : where the table with its new columns goes; None writes nothing. A folder for a folder;
+        otherwise the suffix decides between parquet and CSV, and .npy (for .npy input) holds the
+        corrected labels alone.
+    columns : which columns hold labels and probabilities; found by name and type otherwise.
+    settings : delta, T, max_flip_error, normalize as in :func:`adacorr.correct`.
+    run_dir : also write a run directory there, for the report and the review page.
+    command : recorded in the run directory.
+    batch_rows : rows per batch; the result does not depend on it.
+    progress : called with a stage, rows done since the last call, and rows in all where known.
+    """
+    began = time.perf_counter()
+    request, settings = columns or Request(), settings or Settings()
+    sources = _open(source)
+    target = None if output is None else Path(output)
+    folder = None if run_dir is None else Path(run_dir)
+    _check_places(source, sources, target, folder)
+    layout = _layout(sources, request)
+    rows = batch_rows or _batch_rows(sources, layout)
+    survey = _survey(sources, layout, settings, rows, progress)
+    plan, noise = _plan(survey, layout, settings, rows, _typed(sources, target))
+
+    def result(stats: Stats) -> TableResult:
+        spent = time.perf_counter() - began
+        return TableResult(stats, plan.coder.names, *noise, plan.rule.summary, layout, spent)
+
+    def describe(path: Path, stats: Stats) -> None:
+        write_config(path, result(stats), sources, settings.delta, command)
+
+    outputs = _Outputs(target, folder)
+    return result(_write(sources, plan, outputs, survey.rows, progress, describe))
+
+
+def correct_file(
+    source: Source,
+    plan: Plan,
+    temporary: Path,
+    output: Path,
+    also: Callable[[Corrected], None] | None = None,
+) -> Iterator[Stats]:
+    """Correct one file into `temporary`, which will be named `output`; counts of each batch.
+
+    `also` gets every batch too. Counts merge: ``reduce(Stats.merge, correct_file(...))``.
+    """
+    with writing(output):
+        sink = open_sink(temporary, output, source, plan)
+    with completing(sink, output) as write, behind(write) as write_behind:
+
+        def both(done: Corrected) -> None:
+            write_behind(done)
+            if also is not None:
+                also(done)
+
+        yield from correct_source(source, plan, both)
+
+
+def _open(source: str | Path | tuple[str | Path, str | Path]) -> list[Source]:
+    if isinstance(source, tuple):
+        return [open_arrays(Path(source[0]), Path(source[1]))]
+    return open_sources(Path(source))
+
+
+def _check_places(
+    source: str | Path | tuple[str | Path, str | Path],
+    sources: Sequence[Source],
+    output: Path | None,
+    run_dir: Path | None,
+) -> None:
+    """Refuse outputs that would touch an input or could not be finished, before any work."""
+    folder = not isinstance(source, tuple) and Path(source).is_dir()
+    for path in (output, run_dir):
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: expected an existing output folder, got no {path.parent}")
+        _check_apart(path, sources)
+        if folder and Path(source).resolve() in path.resolve().parents:  # pyright: ignore[reportArgumentType]
+            raise InputError(f"{path}: expected an output outside the input folder, got inside")
+        if (path is run_dir or folder) and path.exists() and (path.is_file() or _has_files(path)):
+            raise InputError(f"{path}: expected a new or empty folder, got an existing one")
+    if output is None:
+        return
+    arrays = isinstance(source, tuple)
+    suffixes = (*OUTPUT_SUFFIXES, ".npy") if arrays else OUTPUT_SUFFIXES
+    if folder and suffix_of(output) in suffixes:
+        raise InputError(f"{output}: expected a folder name, as the input is one, got a file name")
+    if not folder and suffix_of(output) not in suffixes:
+        got = output.suffix or "no suffix"
+        raise InputError(f"{output}: expected an output named {' or '.join(suffixes)}, got {got}")
+    if not folder and output.is_dir():
+        raise InputError(f"{output}: expected a file name, got an existing folder")
+
+
+def _check_apart(path: Path, sources: Sequence[Source]) -> None:
+    inputs = [path for s in sources for path in (s.path, s.probs_path)]
+    inputs += [inputs[0].parent] if len(sources) > 1 else []
+    if path.exists() and any(path.samefile(other) for other in inputs):
+        raise InputError(f"{path}: expected an output other than the input, got the input itself")
+
+
+def _has_files(path: Path) -> bool:
+    return next(path.iterdir(), None) is not None
+
+
+def _layout(sources: Sequence[Source], request: Request) -> Layout:
+    """The same columns in every file."""
+    layout = find_layout(sources[0].types, str(sources[0].path), request)
+    for source in sources[1:]:
+        for name in layout.needed:
+            if source.types.get(name) != sources[0].types[name]:
+                got = f"type {source.types[name]}" if name in source.types else "none"
+                raise InputError(
+                    f"{source.path}: expected a column {name!r} of type "
+                    f"{sources[0].types[name]} as in {sources[0].path.name}, got {got}"
+                )
+    return layout
+
+
+def _batch_rows(sources: Sequence[Source], layout: Layout) -> int:
+    """So many that a batch stays small in memory, whatever the number of classes."""
+    for source in sources:
+        for batch in source.batches(layout.needed, 1):
+            if batch.num_rows:
+                place = Place(source, layout)
+                k = decode_probs(batch, place, check=False, normalize=False).shape[1]
+                return int(np.clip(BATCH_ELEMENTS // k, 64, BATCH_ROWS))
+    raise InputError(f"{sources[0].path}: expected at least one row, got none")
+
+
+def _survey(
+    sources: Sequence[Source], layout: Layout, settings: Settings, rows: int, progress: Progress
+) -> Survey:
+    counts = [source.n_rows for source in sources]
+    total = None if None in counts else sum(n for n in counts if n is not None)
+    survey = Survey()
+    for source in sources:
+        part = survey_source(
+            source,
+            layout,
+            survey.rows,
+            batch_rows=rows,
+            normalize=settings.normalize,
+            progress=lambda done: progress("checking", done, total),
+        )
+        if survey.rows and part.rows and part.n_classes != survey.n_classes:
+            raise InputError(
+                f"{source.path}: expected {survey.n_classes} probabilities per row as in the "
+                f"files before, got {part.n_classes}"
+            )
+        survey = survey.merge(part)
+    return survey
+
+
+def _plan(
+    survey: Survey, layout: Layout, settings: Settings, rows: int, typed: bool
+) -> tuple[Plan, tuple[float | None, str]]:
+    coder, sample = survey.coder(layout), survey.sample
+    assert sample is not None
+    if survey.rows * survey.n_classes >= _NUMBA_PAYS:
+        kernel.load()
+    codes = coder.encode(sample.labels, Place(sample, layout))
+    rule = fit_rule(
+        codes,
+        sample.pred_probs,
+        delta=settings.delta,
+        T=settings.T,
+        max_flip_error=settings.max_flip_error,
+    )
+    noise = _noise_rate(rule, codes, sample.pred_probs)
+    return Plan(layout, coder, rule, settings.normalize, rows, typed), noise
+
+
+def _noise_rate(rule: Rule, codes: Any, f: Any) -> tuple[float | None, str]:
+    stated = rule.summary.get("noise_rate")
+    if stated is not None:
+        return float(stated), "the fitted noise model"
+    if f.shape[1] > LARGE_T:
+        return None, f"not estimated for more than {LARGE_T} classes"
+    rate = estimate_transition(codes, f).noise_rate
+    return rate, "given labels among confidently predicted rows"
+
+
+def _typed(sources: Sequence[Source], output: Path | None) -> bool:
+    return output is not None and is_csv(sources[0]) and suffix_of(output) in (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where the second pass writes; None where it does not."""
+
+    table: Path | None
+    run_dir: Path | None
+
+
+def _write(
+    sources: Sequence[Source],
+    plan: Plan,
+    outputs: _Outputs,
+    rows: int,
+    progress: Progress,
+    describe: Callable[[Path, Stats], None],
+) -> Stats:
+    """The second pass. Outputs take their names at the end, and only if all went well."""
+    with ExitStack() as stack:
+        run_folder = also = None
+        if outputs.run_dir is not None:
+            stack.enter_context(writing(outputs.run_dir))
+            run_folder = stack.enter_context(atomic_folder(outputs.run_dir))
+            sink = RunSink(run_folder, rows, plan)
+            also = stack.enter_context(completing(sink, outputs.run_dir))
+        stats = Stats()
+        # closing: an interrupt must unwind the parts now, not when they are collected
+        parts = stack.enter_context(closing(_parts(sources, plan, outputs.table, also)))
+        for part in parts:
+            progress("correcting", part.rows, rows)
+            stats = stats.merge(part)
+        if stats.rows != rows:
+            raise InputError(
+                f"{sources[0].path}: expected {rows} rows as at first, got {stats.rows}; "
+                "the input changed while it was read"
+            )
+        if run_folder is not None:
+            describe(run_folder, stats)
+    return stats
+
+
+def _parts(
+    sources: Sequence[Source],
+    plan: Plan,
+    output: Path | None,
+    also: Callable[[Corrected], None] | None,
+) -> Generator[Stats]:
+    if output is None:
+        for source in sources:
+            yield from correct_source(source, plan, also or (lambda done: None))
+    elif suffix_of(output) in (*OUTPUT_SUFFIXES, ".npy"):
+        with writing(output), atomic(output) as temporary:
+            yield from correct_file(sources[0], plan, temporary, output, also)
+    else:
+        with writing(output), atomic_folder(output) as folder:
+            for source in sources:
+                path = folder / source.path.name
+                yield from correct_file(source, plan, path, output / source.path.name, also)

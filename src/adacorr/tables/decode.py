@@ -1,0 +1,152 @@
+"""A record batch -> labels and an (N, K) array, with errors that name file, row and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError, RowError, as_pred_probs, check_pred_probs
+from adacorr.tables.arrow import compute
+from adacorr.tables.layout import Layout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class HasPaths(Protocol):
+    """The file of the labels and that of the probabilities; mostly the same."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def probs_path(self) -> Path: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch comes from, to word errors; `first_row` counts rows of the file from 0."""
+
+    file: HasPaths
+    layout: Layout
+    first_row: int = 0
+
+    def error(self, expected: str, got: str, row: int, column: str) -> InputError:
+        path = self.file.path if column == self.layout.label else self.file.probs_path
+        return InputError(
+            f"{path}: expected {expected}, got {got} "
+            f"in row {self.first_row + row} (counted from 0), column {column!r}"
+        )
+
+    def of(self, error: RowError) -> InputError:
+        """The same complaint about probabilities, in terms of the file."""
+        columns = self.layout.columns
+        if self.layout.is_list or error.column is None:
+            entry = "" if error.column is None else f" at position {error.column}"
+            column = columns[0] if self.layout.is_list else f"{columns[0]} to {columns[-1]}"
+            return self.error(error.expected, error.got + entry, error.row, column)
+        return self.error(error.expected, error.got, error.row, columns[error.column])
+
+
+def decode_probs(
+    batch: pa.RecordBatch, place: Place, *, check: bool, normalize: bool
+) -> NDArray[np.floating]:
+    """The (N, K) probabilities of a batch; `check` looks at the values, `normalize` too."""
+    if place.layout.is_list:
+        f = _from_list(batch.column(place.layout.columns[0]), place)
+    else:
+        f = _from_columns(batch, place)
+    if f.shape[1] < 2:
+        raise InputError(
+            f"{place.file.probs_path}: expected at least 2 classes, got {f.shape[1]} "
+            f"in row {place.first_row} (counted from 0), column {place.layout.columns[0]!r}"
+        )
+    try:
+        return check_pred_probs(f, normalize=normalize) if check or normalize else as_pred_probs(f)
+    except RowError as error:
+        raise place.of(error) from None
+
+
+def _from_list(column: pa.Array, place: Place) -> NDArray[Any]:
+    import pyarrow.types as kinds
+
+    name = place.layout.columns[0]
+    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+        column = _split_text(column)
+    kind: Any = column.type
+    if not (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
+        raise InputError(
+            f"{place.file.probs_path}: expected lists of probabilities, "
+            f"got type {kind} in column {name!r}"
+        )
+    if column.null_count:
+        raise place.error("a list of probabilities", "null", _first_null(column), name)
+    flat = column.flatten()
+    if kinds.is_fixed_size_list(kind):
+        k = kind.list_size
+    else:
+        offsets = column.offsets.to_numpy()
+        lengths = np.diff(offsets)
+        k = int(lengths[0])
+        if (lengths != k).any():
+            row = int((lengths != k).argmax())
+            raise place.error(f"lists of {k} probabilities", f"{lengths[row]}", row, name)
+    if flat.null_count:
+        raise place.error("numbers", "null", _first_null(flat) // max(k, 1), name)
+    return _numbers(flat, place, name, k).reshape(len(column), k)
+
+
+def _from_columns(batch: pa.RecordBatch, place: Place) -> NDArray[Any]:
+    arrays = []
+    for name in place.layout.columns:
+        column = batch.column(name)
+        if column.null_count:
+            raise place.error("a number", "null", _first_null(column), name)
+        arrays.append(_numbers(column, place, name, 1))
+    f = np.empty((batch.num_rows, len(arrays)), np.result_type(*arrays))
+    for j, array in enumerate(arrays):
+        f[:, j] = array
+    return f
+
+
+def _numbers(column: pa.Array, place: Place, name: str, per_row: int) -> NDArray[Any]:
+    """A column without nulls as numpy; text is parsed."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    pc = compute()
+    kind = column.type
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        try:
+            column = pc.cast(column, pa.float64())
+        except pa.ArrowInvalid:
+            return _parse_slowly(column, place, name, per_row)
+    elif not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
+        raise InputError(
+            f"{place.file.probs_path}: expected numbers, got type {kind} in column {name!r}"
+        )
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _parse_slowly(column: pa.Array, place: Place, name: str, per_row: int) -> NDArray[Any]:
+    values = np.empty(len(column))
+    for i, text in enumerate(column.to_pylist()):
+        try:
+            values[i] = float(text)
+        except ValueError:
+            raise place.error("a number", repr(text[:40]), i // per_row, name) from None
+    return values
+
+
+def _split_text(column: pa.Array) -> pa.Array:
+    """``[0.1, 0.9]``, ``0.1 0.9`` or ``0.1;0.9`` -> lists of text."""
+    pc = compute()
+    bare = pc.replace_substring_regex(column, r"[\[\](){},;\s]+", " ")
+    return pc.split_pattern(pc.utf8_trim(bare, " "), " ")
+
+
+def _first_null(column: pa.Array) -> int:
+    return int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))

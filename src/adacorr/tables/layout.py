@@ -1,0 +1,155 @@
+"""Where a table keeps its labels and probabilities: found by flags, names and types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LABEL_NAMES = ("label", "labels", "given_label", "given", "noisy_label", "target", "class", "y")
+PROBS_NAMES = ("pred_probs", "probs", "probabilities", "pred_prob", "proba", "predict_proba")
+CLASS_PREFIXES = ("pred_prob_", "pred_probs_", "probs_", "prob_", "proba_", "p_")
+OUTPUT_COLUMNS = (
+    "adacorr_label",
+    "adacorr_ratio",
+    "adacorr_flipped",
+    "adacorr_confidence",
+    "adacorr_review",
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user said about the columns; None means: find it."""
+
+    label_column: str | None = None
+    probs_column: str | None = None
+    class_columns: Sequence[str] | None = None  # names, or one prefix with a star: p_*
+    classes: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a table that matter here.
+
+    Attributes
+    ----------
+    label : the column of given labels.
+    columns : the one list column, or one column per class.
+    is_list : which of the two.
+    class_names : the K names where columns or the user told them.
+    """
+
+    label: str
+    columns: tuple[str, ...]
+    is_list: bool
+    class_names: tuple[str, ...] | None
+
+    @property
+    def needed(self) -> list[str]:
+        return [self.label, *self.columns]
+
+
+def find_layout(types: Mapping[str, pa.DataType], path: str, request: Request) -> Layout:
+    """Decide once per input; every refusal names the file and the flag that settles it."""
+    taken = [name for name in OUTPUT_COLUMNS if name in types]
+    if taken:
+        raise InputError(
+            f"{path}: expected a table without output columns, got column {taken[0]!r}; "
+            "correct the original table, or rename that column"
+        )
+    label = _label(types, path, request.label_column)
+    classes = tuple(request.classes) if request.classes is not None else None
+    if request.probs_column is not None and request.class_columns is not None:
+        raise InputError("expected --probs-column or --class-columns, got both")
+    if request.class_columns is not None:
+        return _per_class(_class_columns(types, path, request.class_columns), label, classes)
+    if request.probs_column is not None:
+        _present(types, path, request.probs_column)
+        return Layout(label, (request.probs_column,), True, classes)
+    return _guess(types, path, label, classes)
+
+
+def _label(types: Mapping[str, pa.DataType], path: str, wanted: str | None) -> str:
+    if wanted is not None:
+        _present(types, path, wanted)
+        return wanted
+    for name in LABEL_NAMES:
+        if name in types:
+            return name
+    raise InputError(
+        f"{path}: expected a label column such as {LABEL_NAMES[0]!r}, got {_listing(types)}; "
+        "name it with --label-column"
+    )
+
+
+def _present(types: Mapping[str, pa.DataType], path: str, name: str) -> None:
+    if name not in types:
+        raise InputError(f"{path}: expected a column {name!r}, got {_listing(types)}")
+
+
+def _listing(types: Mapping[str, pa.DataType]) -> str:
+    names = list(types)
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return "columns " + ", ".join(names[:8]) + more if names else "no columns"
+
+
+def _class_columns(
+    types: Mapping[str, pa.DataType], path: str, wanted: Sequence[str]
+) -> tuple[tuple[str, ...], int]:
+    """The columns, and how much of their names is a prefix."""
+    if len(wanted) == 1 and wanted[0].endswith("*"):
+        prefix = wanted[0][:-1]
+        found = tuple(name for name in types if name.startswith(prefix))
+        if len(found) < 2:
+            raise InputError(
+                f"{path}: expected at least 2 columns {wanted[0]}, got {len(found)} "
+                f"among {_listing(types)}"
+            )
+        return found, len(prefix)
+    for name in wanted:
+        _present(types, path, name)
+    if len(set(wanted)) < max(2, len(wanted)):
+        raise InputError(f"{path}: expected at least 2 distinct class columns, got {list(wanted)}")
+    return tuple(wanted), 0
+
+
+def _per_class(
+    found: tuple[tuple[str, ...], int], label: str, classes: tuple[str, ...] | None
+) -> Layout:
+    columns, cut = found
+    columns = tuple(name for name in columns if name != label)
+    return Layout(label, columns, False, classes or tuple(name[cut:] for name in columns))
+
+
+def _guess(
+    types: Mapping[str, pa.DataType], path: str, label: str, classes: tuple[str, ...] | None
+) -> Layout:
+    import pyarrow.types as kinds
+
+    for name in PROBS_NAMES:
+        if name in types:
+            return Layout(label, (name,), True, classes)
+    lists = [
+        name
+        for name, kind in types.items()
+        if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    ]
+    if len(lists) == 1:
+        return Layout(label, (lists[0],), True, classes)
+    for prefix in CLASS_PREFIXES:
+        found = tuple(name for name in types if name.startswith(prefix) and name != label)
+        if len(found) >= 2:
+            return _per_class((found, len(prefix)), label, classes)
+    if classes is not None and all(name in types for name in classes):
+        return _per_class((classes, 0), label, classes)
+    raise InputError(
+        f"{path}: expected probabilities in a list column such as {PROBS_NAMES[0]!r} or in columns "
+        f"such as prob_CLASS, got {_listing(types)}; name them with --probs-column or "
+        "--class-columns"
+    )

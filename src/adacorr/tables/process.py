@@ -1,0 +1,173 @@
+"""The second pass: a fitted rule applied to one file, giving new columns and counts.
+
+:func:`correct_source` is all that an engine has to run per file; counts of files merge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.lrt import Decision, Rule
+from adacorr.core.validation import RowError
+from adacorr.tables.arrow import compute
+from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.labels import Coder
+from adacorr.tables.layout import Layout
+from adacorr.tables.pipeline import ahead
+from adacorr.tables.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is decided before the second pass; the same for every file."""
+
+    layout: Layout
+    coder: Coder
+    rule: Rule
+    normalize: bool
+    batch_rows: int
+    typed: bool = False  # text columns become numbers: a CSV that is written as parquet
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts over rows; of two parts they merge into those of the whole.
+
+    Attributes
+    ----------
+    rows, flipped, review : how many in all, changed, and withheld for review.
+    pairs : (given, corrected) class indices -> how many labels changed so.
+    expected_wrong_flips, expected_missed_errors : sums of the rule's own doubt; None without one.
+    """
+
+    rows: int = 0
+    flipped: int = 0
+    review: int = 0
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    expected_wrong_flips: float | None = None
+    expected_missed_errors: float | None = None
+
+    def merge(self, other: Stats) -> Stats:
+        return Stats(
+            self.rows + other.rows,
+            self.flipped + other.flipped,
+            self.review + other.review,
+            self.pairs + other.pairs,
+            _add(self.expected_wrong_flips, other.expected_wrong_flips),
+            _add(self.expected_missed_errors, other.expected_missed_errors),
+        )
+
+    @classmethod
+    def of(cls, codes: NDArray[np.int64], decision: Decision, n_classes: int) -> Stats:
+        flipped = decision.flipped
+        pair = codes[flipped] * n_classes + decision.suggested[flipped]
+        values, counts = np.unique(pair, return_counts=True)
+        pairs = Counter(
+            {divmod(v, n_classes): c for v, c in zip(values.tolist(), counts.tolist(), strict=True)}
+        )
+        wrong = missed = None
+        if decision.confidence is not None:
+            doubt = 1 - decision.confidence
+            wrong, missed = float(doubt[flipped].sum()), float(doubt[~flipped].sum())
+        review = 0 if decision.review is None else int(decision.review.sum())
+        return cls(len(codes), int(flipped.sum()), review, pairs, wrong, missed)
+
+
+def _add(a: float | None, b: float | None) -> float | None:
+    return b if a is None else a if b is None else a + b
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """One batch after the rule: the table to write, and the arrays behind it."""
+
+    table: pa.RecordBatch
+    codes: NDArray[np.int64]
+    pred_probs: NDArray[np.floating]
+    decision: Decision
+
+
+def correct_source(
+    source: Source, plan: Plan, write: Callable[[Corrected], None]
+) -> Iterator[Stats]:
+    """Correct one file batch by batch, handing each batch to `write`; yields its counts."""
+    row = 0
+    for batch in ahead(source.batches(None, plan.batch_rows)):
+        if batch.num_rows:
+            done = correct_batch(batch, Place(source, plan.layout, row), plan, source.kept)
+            write(done)
+            row += batch.num_rows
+            yield Stats.of(done.codes, done.decision, len(plan.coder.names))
+
+
+def correct_batch(
+    batch: pa.RecordBatch, place: Place, plan: Plan, kept: Sequence[str]
+) -> Corrected:
+    """The batch with its new columns; rows were checked by the survey, labels are again."""
+    import pyarrow as pa
+
+    f = decode_probs(batch, place, check=False, normalize=plan.normalize)
+    labels = batch.column(plan.layout.label)
+    codes = plan.coder.encode(labels, place)
+    try:
+        decision = plan.rule.decide(codes, f)
+    except RowError as error:
+        raise place.of(error) from None
+    columns = {name: batch.column(name) for name in kept}
+    if plan.typed:
+        columns |= _typed(columns, f, plan)
+        labels = columns[plan.layout.label]
+    columns["adacorr_label"] = plan.coder.corrected(labels, decision.suggested, decision.flipped)
+    columns["adacorr_ratio"] = pa.array(decision.ratio)
+    columns["adacorr_flipped"] = pa.array(decision.flipped)
+    if decision.confidence is not None:
+        columns["adacorr_confidence"] = pa.array(decision.confidence)
+    if decision.review is not None:
+        columns["adacorr_review"] = pa.array(decision.review)
+    return Corrected(pa.record_batch(columns), codes, f, decision)
+
+
+def _typed(
+    columns: Mapping[str, pa.Array], f: NDArray[np.floating], plan: Plan
+) -> dict[str, pa.Array]:
+    """Labels and probabilities that were text, as the types they stand for."""
+    import pyarrow as pa
+
+    pc = compute()
+    layout, out = plan.layout, {}
+    if plan.coder.integers:
+        out[layout.label] = pc.cast(columns[layout.label], pa.int64())
+    if layout.is_list:
+        out[layout.columns[0]] = pa.FixedSizeListArray.from_arrays(pa.array(f.ravel()), f.shape[1])
+    else:
+        out |= {name: pa.array(f[:, j]) for j, name in enumerate(layout.columns)}
+    return out
+
+
+def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
+    """Names and types of the output, known before the first row (a file may have none)."""
+    import pyarrow as pa
+
+    k = len(plan.coder.names)
+    probe = plan.rule.decide(np.zeros(1, np.int64), np.full((1, k), 1 / k))
+    types = {name: source.types[name] for name in source.kept}
+    if plan.typed:
+        empty = {name: pa.array([], kind) for name, kind in types.items()}
+        types |= {n: a.type for n, a in _typed(empty, np.empty((0, k)), plan).items()}
+    label = types[plan.layout.label]
+    types["adacorr_label"] = label.value_type if pa.types.is_dictionary(label) else label
+    types["adacorr_ratio"], types["adacorr_flipped"] = pa.float64(), pa.bool_()
+    if probe.confidence is not None:
+        types["adacorr_confidence"] = pa.float64()
+    if probe.review is not None:
+        types["adacorr_review"] = pa.bool_()
+    return list(types.items())

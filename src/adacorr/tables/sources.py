@@ -1,0 +1,276 @@
+"""Tables on disk as a stream of record batches: csv, parquet, arrays in .npy files.
+
+A source is one file. It knows its path, its columns and their types, and yields batches from the
+start as often as asked; nothing is kept in memory. Reading errors become one line with the path.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_CSV_BLOCK = 1 << 22
+_PARQUET_BUFFER = 1 << 20
+
+
+class Source(Protocol):
+    """One file of rows."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def probs_path(self) -> Path:
+        """Where the probabilities are; the same file but for arrays."""
+        ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """None when only reading to the end can tell."""
+        ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]: ...
+    @property
+    def kept(self) -> Sequence[str]:
+        """The columns that the output repeats."""
+        ...
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of at most `rows` rows; all columns when `columns` is None."""
+        ...
+
+
+def suffix_of(path: Path) -> str:
+    """``.csv.gz`` counts as one suffix.
+
+    >>> suffix_of(Path("a.b/TABLE.CSV.GZ"))
+    '.csv.gz'
+    """
+    name = path.name.lower()
+    return next((s for s in CSV_SUFFIXES if name.endswith(s)), path.suffix.lower())
+
+
+def open_sources(path: Path) -> list[Source]:
+    """The files behind one input: itself, or the parquet files of a folder in order of name."""
+    if path.is_dir():
+        files = sorted(path.glob("*.parquet"))
+        if not files:
+            raise InputError(f"{path}: expected a folder with *.parquet files, got none")
+        return [open_parquet(file) for file in files]
+    if not path.exists():
+        raise InputError(f"{path}: expected an existing file or folder, got none")
+    if suffix_of(path) in CSV_SUFFIXES:
+        return [open_csv(path)]
+    if suffix_of(path) in (".parquet", ".pq"):
+        return [open_parquet(path)]
+    raise InputError(
+        f"{path}: expected a .parquet, .csv, .csv.gz or .tsv file or a folder of parquet files, "
+        f"got {path.suffix or 'no suffix'}"
+    )
+
+
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Every way a library refuses a file becomes one line that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"{path}: expected a readable {kind}, got: {reason}") from error
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    path: Path
+    schema: pa.Schema
+    n_rows: int
+    compression: str
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        return dict(zip(self.schema.names, self.schema.types, strict=True))
+
+    @property
+    def probs_path(self) -> Path:
+        return self.path
+
+    @property
+    def kept(self) -> Sequence[str]:
+        return self.schema.names
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        # A buffered stream reads page by page; otherwise a row group is held whole.
+        options: dict[str, Any] = {"buffer_size": _PARQUET_BUFFER, "pre_buffer": False}
+        names = None if columns is None else list(columns)
+        with _reading(self.path, "parquet file"), pq.ParquetFile(self.path, **options) as file:
+            yield from file.iter_batches(batch_size=rows, columns=names)
+
+
+def open_parquet(path: Path) -> ParquetSource:
+    import pyarrow.parquet as pq
+
+    with _reading(path, "parquet file"), pq.ParquetFile(path) as file:
+        schema, meta = file.schema_arrow, file.metadata
+        codec = "ZSTD"
+        if meta.num_row_groups and meta.num_columns:
+            codec = meta.row_group(0).column(0).compression
+        _unique(schema.names, path)
+        return ParquetSource(path, schema, meta.num_rows, codec)
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """All columns are read as text, so that those we do not touch come out as they went in."""
+
+    path: Path
+    names: tuple[str, ...]
+    n_rows: None = None
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        return dict.fromkeys(self.names, pa.string())
+
+    @property
+    def probs_path(self) -> Path:
+        return self.path
+
+    @property
+    def kept(self) -> Sequence[str]:
+        return self.names
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+        from pyarrow import csv as arrow_csv
+
+        names = list(self.names if columns is None else columns)
+        with _reading(self.path, "CSV file"):
+            reader = arrow_csv.open_csv(
+                self.path,
+                arrow_csv.ReadOptions(block_size=_CSV_BLOCK),
+                arrow_csv.ParseOptions(delimiter=delimiter(self.path), newlines_in_values=True),
+                arrow_csv.ConvertOptions(
+                    column_types=self.types, include_columns=names, strings_can_be_null=False
+                ),
+            )
+            with reader:
+                for batch in reader:
+                    for start in range(0, batch.num_rows, rows):
+                        yield batch.slice(start, rows)
+
+
+def delimiter(path: Path) -> str:
+    return "\t" if suffix_of(path).startswith(".tsv") else ","
+
+
+def open_csv(path: Path) -> CsvSource:
+    def text() -> Any:
+        if suffix_of(path).endswith(".gz"):
+            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+        return open(path, encoding="utf-8-sig", newline="")
+
+    with _reading(path, "CSV file"), text() as handle:
+        names = next(csv.reader(handle, delimiter=delimiter(path)), None)
+    if not names:
+        raise InputError(f"{path}: expected a header line and rows, got an empty file")
+    _unique(names, path)
+    return CsvSource(path, tuple(names))
+
+
+def _unique(names: Sequence[str], path: Path) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1}) if names else []
+    if repeated:
+        raise InputError(f"{path}: expected distinct column names, got {repeated[0]!r} twice")
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """``--labels labels.npy --probs probs.npy`` as a table with columns label and pred_probs."""
+
+    path: Path  # of the labels
+    probs_path: Path
+    labels: NDArray[Any]
+    pred_probs: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.labels)
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        kind = pa.string() if self.labels.dtype.kind == "U" else pa.from_numpy_dtype(self.dtype)
+        return {"label": kind, "pred_probs": pa.list_(pa.from_numpy_dtype(self.pred_probs.dtype))}
+
+    @property
+    def kept(self) -> Sequence[str]:
+        return ("label",)  # the probabilities stay in their file
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.labels.dtype.newbyteorder("=")
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        names = list(self.types if columns is None else columns)
+        for start in range(0, len(self.labels), rows):
+            part = slice(start, start + rows)
+            made: dict[str, pa.Array] = {}
+            if "label" in names:
+                made["label"] = pa.array(np.ascontiguousarray(self.labels[part], self.dtype))
+            if "pred_probs" in names:
+                f = np.ascontiguousarray(self.pred_probs[part])
+                flat = pa.array(f.reshape(-1))
+                made["pred_probs"] = pa.FixedSizeListArray.from_arrays(flat, f.shape[1])
+            yield pa.record_batch(made)
+
+
+def open_arrays(labels: Path, probs: Path) -> ArraySource:
+    y, f = _load(labels), _load(probs)
+    if y.ndim != 1 or y.dtype.kind not in "iuUb":
+        raise InputError(
+            f"{labels}: expected integers or strings of shape (N,), got {y.dtype} {y.shape}"
+        )
+    if f.ndim != 2 or f.dtype.kind not in "fiub" or f.dtype.itemsize > 8:
+        raise InputError(f"{probs}: expected numbers of shape (N, K), got {f.dtype} {f.shape}")
+    if len(y) != len(f):
+        raise InputError(f"{labels}, {probs}: expected the same length, got {len(y)} and {len(f)}")
+    if y.dtype.kind == "b":
+        y = y.astype(np.int64)
+    return ArraySource(labels, probs, y, f)
+
+
+def _load(path: Path) -> NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected an existing .npy file, got none") from None
+    except (ValueError, OSError, EOFError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: expected a plain .npy array, got: {reason}") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise InputError(f"{path}: expected one .npy array, got an archive of several")
+    return array

@@ -1,0 +1,168 @@
+"""The first pass: check every row, count them, learn the classes, keep a sample to fit on.
+
+A survey of a part of the rows merges with that of another part; merged surveys equal the survey
+of the whole, so files may be surveyed anywhere and in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.sampling import priority, sample_size
+from adacorr.tables.arrow import compute
+from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.labels import Coder, Sighting, is_integer, make_coder, plain, shorten
+from adacorr.tables.layout import Layout
+from adacorr.tables.pipeline import ahead
+from adacorr.tables.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows chosen by the hash of their number, `index`, in the whole input."""
+
+    index: NDArray[np.int64]
+    labels: pa.Array
+    pred_probs: NDArray[np.floating]
+    path = probs_path = Path("sample")  # its rows have been checked: no message shows this
+
+    @classmethod
+    def of(cls, parts: Sequence[Sample]) -> Sample:
+        """The smallest hashes of all parts, in order of the rows."""
+        import pyarrow as pa
+
+        index = np.concatenate([part.index for part in parts])
+        labels = pa.concat_arrays([part.labels for part in parts])
+        f = np.concatenate([part.pred_probs for part in parts])
+        size = sample_size(f.shape[1])
+        keep = np.arange(len(index))
+        if len(index) > size:
+            keep = np.argpartition(priority(index), size - 1)[:size]
+        keep = keep[np.argsort(index[keep])]
+        return cls(index[keep], labels.take(pa.array(keep)), f[keep])
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass learns.
+
+    Attributes
+    ----------
+    rows : how many there are.
+    n_classes : how many probabilities each row has; 0 before the first row.
+    seen : each distinct text label and where it was first met; empty for integer labels.
+    integers : the label column holds integers.
+    sample : rows to fit a rule on, None before the first row.
+    """
+
+    rows: int = 0
+    n_classes: int = 0
+    seen: dict[str, Sighting] = field(default_factory=dict)
+    integers: bool = False
+    sample: Sample | None = None
+
+    def merge(self, other: Survey) -> Survey:
+        """Of another part of the input; neither part may depend on the order."""
+        if not self.rows or not other.rows:
+            return self if self.rows else other
+        sample = Sample.of([part for part in (self.sample, other.sample) if part is not None])
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            seen={**other.seen, **self.seen},
+            sample=sample,
+        )
+
+    def coder(self, layout: Layout) -> Coder:
+        """What the labels mean; raises at a label that is none of the classes."""
+        coder = make_coder(layout.class_names, self.n_classes, self.seen, self.integers)
+        known = {str(i) for i in range(self.n_classes)} if coder.by_index else set(coder.names)
+        for text, sighting in self.seen.items():
+            same = str(int(text)) if coder.by_index and is_integer(text) else text
+            if same not in known:
+                what = "class indices 0 to" if coder.by_index else "labels among"
+                names = str(self.n_classes - 1) if coder.by_index else shorten(coder.names)
+                raise sighting.error(f"{what} {names}", repr(text))
+        return coder
+
+
+class Surveyor:
+    """Surveys one file, or any run of rows, batch by batch."""
+
+    def __init__(self, layout: Layout, *, normalize: bool) -> None:
+        self._layout = layout
+        self._normalize = normalize
+        self._survey = Survey()
+        self._chosen: list[Sample] = []
+        self._cutoff = np.uint64(np.iinfo(np.uint64).max)
+
+    def add(self, batch: pa.RecordBatch, place: Place, first_row: int) -> None:
+        """Take in a batch; `first_row` is its place in the whole input, `place` in its file."""
+        import pyarrow.types as kinds
+
+        f = decode_probs(batch, place, check=True, normalize=self._normalize)
+        labels = plain(batch.column(self._layout.label), place)
+        seen, k = self._survey.seen, f.shape[1]
+        if self._survey.n_classes not in (0, k):
+            got, column = str(k), self._layout.columns[0]
+            raise place.error(f"{self._survey.n_classes} probabilities", got, 0, column)
+        integers = kinds.is_integer(labels.type)
+        if integers:
+            make_coder(self._layout.class_names, k, {}, True).encode(labels, place)
+        else:
+            _note_new(labels, seen, place, k)
+        self._survey = Survey(self._survey.rows + len(f), k, seen, integers)
+        self._choose(labels, f, first_row)
+
+    def _choose(self, labels: pa.Array, f: NDArray[np.floating], first_row: int) -> None:
+        import pyarrow as pa
+
+        index = np.arange(first_row, first_row + len(f))
+        rows = np.flatnonzero(priority(index) <= self._cutoff)
+        if len(rows):
+            self._chosen.append(Sample(index[rows], labels.take(pa.array(rows)), f[rows]))
+        size = sample_size(f.shape[1])
+        if sum(len(part.index) for part in self._chosen) >= size + size // 2:
+            self._chosen = [Sample.of(self._chosen)]
+            self._cutoff = priority(self._chosen[0].index).max()
+
+    def result(self) -> Survey:
+        return replace(self._survey, sample=Sample.of(self._chosen) if self._chosen else None)
+
+
+def _note_new(labels: pa.Array, seen: dict[str, Sighting], place: Place, k: int) -> None:
+    pc = compute()
+    for text in pc.unique(labels).to_pylist():
+        if text not in seen:
+            seen[text] = Sighting(place, pc.index(labels, text).as_py())
+    if len(seen) > k:  # also keeps a wrong column, such as an identifier, from filling memory
+        last = list(seen)[-1]
+        raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
+
+
+def survey_source(
+    source: Source,
+    layout: Layout,
+    first_row: int,
+    *,
+    batch_rows: int,
+    normalize: bool,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Survey:
+    """One file; `first_row` is its place in the whole input."""
+    surveyor, row = Surveyor(layout, normalize=normalize), 0
+    for batch in ahead(source.batches(layout.needed, batch_rows)):
+        if batch.num_rows:
+            surveyor.add(batch, Place(source, layout, row), first_row + row)
+            row += batch.num_rows
+            progress(batch.num_rows)
+    return surveyor.result()
