@@ -26,6 +26,7 @@ COMMANDS = {  # name -> (where it lives, one line of help)
     "predict": ("adacorr.cli.predict:predict", "Apply a trained model to new data."),
     "report": ("adacorr.cli.report:report", "Write the HTML report of a run."),
     "review": ("adacorr.cli.review:review", "Accept or reject proposed changes in the browser."),
+    "export": ("adacorr.cli.export:export", "Export a run for another tool."),
     "theory": ("adacorr.cli.theory:app", "The paper's bounds, fits and figures."),
     "bench": ("adacorr.cli.bench:app", "Run a grid of methods and print the paper's table."),
     "data": ("adacorr.cli.data:app", "List and fetch the named datasets."),

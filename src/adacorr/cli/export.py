@@ -1,0 +1,57 @@
+"""``adacorr export``: a run for other tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+
+def export(
+    run: Path,
+    *,
+    to: Literal["label-studio", "cleanlab", "tensorboard"],
+    output: Path,
+    changed_only: Annotated[bool, Parameter(negative=())] = False,
+    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+    quiet: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Export a run for another tool.
+
+    Example: adacorr export runs/digits-adacorr-1 --to label-studio --output tasks.csv
+
+    Parameters
+    ----------
+    run
+        A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
+    to
+        label-studio: the decisions as a CSV of tasks. cleanlab: the label issues as a CSV.
+        tensorboard: the numbers of each epoch as an event file.
+    output
+        The CSV file, or for tensorboard the log folder.
+    changed_only
+        For label-studio: only the labels that were changed.
+    json_
+        Print JSON.
+    quiet
+        Print nothing but errors.
+    """
+    from adacorr.core.validation import InputError
+    from adacorr.exports import write_cleanlab, write_label_studio, write_tensorboard
+    from adacorr.runs import Run
+
+    if changed_only and to != "label-studio":
+        raise InputError(f"--changed-only: expected only with --to label-studio, got {to}")
+    source = Run.open(run)
+    if to == "tensorboard":
+        count, what = write_tensorboard(source, output), "numbers"
+    elif to == "cleanlab":
+        count, what = write_cleanlab(source, output), "rows"
+    else:
+        count, what = write_label_studio(source, output, changed_only=changed_only), "rows"
+    if json_:
+        print(json.dumps({"to": to, "output": str(output), what: count}))
+    elif not quiet:
+        print(f"{count} {what} in {output}")
