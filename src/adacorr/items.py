@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,18 +78,27 @@ def _opener(data: RunData, wanted: NDArray[np.int64], side: int) -> Callable[[in
     source = settings.get("source")
     if not isinstance(source, str) or not source:
         return "Samples are not shown: the run does not name the data it came from."
-    if data.section("correct"):  # made from a table by `adacorr correct`
-        from adacorr.rows import TableRows
-
-        label = settings.get("label_column")
-        rows = TableRows(Path(source), wanted, label if isinstance(label, str) else None)
-        return lambda index: Item(None, rows.get(index))
+    if data.section("correct") and not data.section("method"):  # made by `adacorr correct`
+        return _table_rows(Path(source), settings, wanted)
     dataset = open_source(settings)
     if dataset is None:
         return (
             f"Samples are not shown: the run's data cannot be opened ({clean_text(source, 200)})."
         )
     return lambda index: _from_dataset(dataset, index, side)
+
+
+def _table_rows(
+    source: Path, settings: dict[str, Any], wanted: NDArray[np.int64]
+) -> Callable[[int], Item] | str:
+    from adacorr.rows import TableRows
+
+    if source.suffix == ".npy":
+        return "Samples are not shown: the run was made from arrays, which hold no rows to read."
+    listed = settings.get("probs_columns")
+    hidden = {settings.get("label_column"), *(listed if isinstance(listed, list) else [])}
+    rows = TableRows(source, wanted, {name for name in hidden if isinstance(name, str)})
+    return lambda index: Item(None, rows.get(index))
 
 
 def _from_dataset(dataset: Dataset, index: int, side: int) -> Item:

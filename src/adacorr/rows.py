@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.tables.layout import Request, find_layout
 from adacorr.tables.sources import Source, open_sources
 
 if TYPE_CHECKING:
@@ -36,12 +35,10 @@ class TableRows:
     ----------
     path : the table.
     wanted : row numbers that may be asked for, in any order.
-    label_column : where the given labels are, for tables that do not make it plain.
+    hidden : columns to leave out: the labels and probabilities, which the page shows by itself.
     """
 
-    def __init__(
-        self, path: Path, wanted: NDArray[np.int64], label_column: str | None = None
-    ) -> None:
+    def __init__(self, path: Path, wanted: NDArray[np.int64], hidden: Collection[str] = ()) -> None:
         self._wanted = np.unique(wanted)
         self._offset = np.zeros(len(self._wanted) + 1, dtype=np.int64)
         self._ready = 0
@@ -49,7 +46,7 @@ class TableRows:
         self._changed = Condition()
         self._file = tempfile.TemporaryFile(prefix="adacorr-rows-")  # noqa: SIM115
         sources = open_sources(path)
-        self._columns = _shown_columns(sources[0], label_column)
+        self._columns = _shown_columns(sources[0].types, hidden)
         Thread(target=self._gather, args=(sources,), daemon=True).start()
 
     def get(self, row: int) -> dict[str, str]:
@@ -99,21 +96,15 @@ class TableRows:
         return TEXT_LENGTH if len(self._wanted) <= _MANY_ROWS else SHORT_TEXT_LENGTH
 
 
-def _shown_columns(source: Source, label_column: str | None) -> list[str]:
-    """Everything a person can read, without the probabilities."""
-    types = source.types
-    try:
-        hidden = set(find_layout(types, str(source.path), Request(label_column)).columns)
-    except InputError:
-        hidden = set()
-    shown = [name for name in types if name not in hidden and _readable(types, name)]
+def _shown_columns(types: Mapping[str, pa.DataType], hidden: Collection[str]) -> list[str]:
+    """The first columns that a person can read."""
+    shown = [name for name in types if name not in hidden and _readable(types[name])]
     return shown[:MAX_COLUMNS]
 
 
-def _readable(types: Mapping[str, pa.DataType], name: str) -> bool:
+def _readable(kind: pa.DataType) -> bool:
     import pyarrow.types as kinds
 
-    kind = types[name]
     return not (kinds.is_nested(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind))
 
 

@@ -207,8 +207,8 @@ def bound_curve(
         "Theorem 2 of Zheng et al. (2020): how many right labels the test can flag at most, if no "
         "probability of the model is off by more than ε. Drawn with the estimated noise matrix and "
         f"the margins that it implies (C = {fit.C:.2g}, λ = {fit.lam:.2g}); both are estimates, "
-        "and ε is not known, so read the shape, not a promise. A value of 1 says nothing; the curve "
-        "ends where the theorem's condition fails."
+        "and ε is not known, so read the shape, not a promise. A value of 1 says nothing; the "
+        "curve ends where the theorem's condition fails."
     )
     return Picture("Bound against the model's error", _svg(figure, alt), caption)
 

@@ -95,7 +95,7 @@ def _context(data: RunData) -> dict[str, Any]:
     items = Items(data, shown, THUMBNAIL_SIDE)
     transition = diagnostics.estimate(sample)
     return {
-        "title": clean_text(data.run.path.resolve().name or "run"),
+        "title": _title(data),
         "version": __version__,
         "summary": summary,
         "n_classes": data.n_classes,
@@ -133,6 +133,15 @@ def _story(summary: Summary, delta: float | None, method: str | None) -> str:
     )
 
 
+def _title(data: RunData) -> str:
+    """The run's folder; or its source, for a report without a lasting run directory."""
+    name = data.run.path.resolve().name
+    source = data.section("data").get("source")
+    if name.startswith(".") and isinstance(source, str) and source:
+        name = Path(source).name
+    return clean_text(name or "run")
+
+
 def _delta(data: RunData) -> float | None:
     for section in _CONFIG_SECTIONS_WITH_DELTA:
         value = data.number(section, "delta")
@@ -158,7 +167,8 @@ def _curves(data: RunData) -> list[dict[str, float]]:
 def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
     stored = data.number("result", "noise_rate")
     if stored is not None and 0 <= stored <= 1:
-        return Estimate(stored, "estimated when the labels were corrected")
+        told = _text(data, "result", "noise_rate_from", 200)
+        return Estimate(stored, f"from {told}" if told else "estimated when they were corrected")
     if transition is None:
         return Estimate(None, "this run stores no probabilities to estimate it from")
     kept = float((np.diag(transition.T) * transition.counts).sum())

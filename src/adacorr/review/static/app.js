@@ -111,7 +111,7 @@ async function send(decisions) {
   state.round += 1;
   update(answer.progress);
   for (const other of answer.refused) {
-    say(`${other.reviewer} already decided sample ${sampleNumber(other.flip)}: ${other.choice}. Yours was not saved.`);
+    say(`${other.reviewer} already decided index ${sampleNumber(other.flip)}: ${other.choice}. Yours was not saved.`);
   }
   return answer.refused.length === 0;
 }
@@ -142,7 +142,7 @@ function described(choice, item, label) {
     other: `Saved as ${names[label]}`,
     skip: "Skipped",
   }[choice];
-  return `${what} (sample ${item.sample})`;
+  return `${what} (index ${item.sample})`;
 }
 
 const undo = () =>
@@ -154,7 +154,7 @@ const undo = () =>
       say("You have no decision to take back.");
       return;
     }
-    say(`Taken back: sample ${answer.item.sample}`);
+    say(`Taken back: index ${answer.item.sample}`);
     if (state.grid) {
       state.queue = [];
       await refill();

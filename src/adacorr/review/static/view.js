@@ -61,7 +61,7 @@ export function showItem(item, names) {
   $("proposed").textContent = names[item.proposed];
   $("accept-to").textContent = `becomes ${names[item.proposed]}`;
   $("reject-to").textContent = `stays ${names[item.given]}`;
-  $("where").textContent = `Sample ${item.sample}${item.skipped ? " · skipped before" : ""}`;
+  $("where").textContent = `Index ${item.sample}${item.skipped ? " · skipped before" : ""}`;
   $("chance").textContent = item.confidence === null ? "not estimated" : percent(item.confidence);
   $("ratio").textContent = item.ratio < 0.001 ? item.ratio.toExponential(1) : item.ratio.toFixed(3);
   $("bars").replaceChildren(...bars(item, names));
