@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+
+from adacorr.core.validation import (
+    InputError,
+    RowError,
+    check_delta,
+    check_pred_probs,
+    check_transition,
+    encode_labels,
+)
+
+GOOD = np.array([[0.2, 0.8], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([0.5, 0.5], r"expected shape \(N, K\), got \(2,\)"),
+        (np.empty((0, 3)), "expected at least one row"),
+        ([[1.0], [1.0]], "expected at least 2 classes"),
+        ([["a", "b"]], "expected numbers"),
+        ([[0.5, 0.5], [1.0]], "cannot be"),
+        ([[0.5, np.nan]], "got nan in row 0, column 1"),
+        ([[0.5, 0.5], [np.inf, 0.0]], "got inf in row 1, column 0"),
+        ([[1.5, -0.5]], "got -0.5 in row 0, column 1"),
+        ([[0.2, 0.2]], "got 0.4 in row 0"),
+        ([[0.5 + 0j, 0.5]], "expected numbers, got dtype complex128"),
+    ],
+)
+def test_bad_pred_probs(value, message):
+    with pytest.raises(InputError, match=f"pred_probs: .*{message}") as caught:
+        check_pred_probs(value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_good_pred_probs_are_not_copied(dtype):
+    f = GOOD.astype(dtype)
+    assert check_pred_probs(f) is f
+
+
+def test_one_hot_integers_and_booleans():
+    assert check_pred_probs([[1, 0], [0, 1]]).dtype == np.float64
+    assert check_pred_probs(np.eye(2, dtype=bool)).tolist() == [[1, 0], [0, 1]]
+
+
+def test_normalize():
+    f = np.array([[2.0, 6.0], [0.5, 0.5]])
+    assert check_pred_probs(f, normalize=True).tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    assert f[0, 0] == 2
+    with pytest.raises(RowError, match="a positive sum, got 0 in row 1"):
+        check_pred_probs([[1, 0], [0, 0]], normalize=True)
+
+
+def test_foreign_arrays():
+    import pandas as pd
+    import polars as pl
+
+    for f in (pd.DataFrame(GOOD), pl.DataFrame(GOOD), GOOD.tolist()):
+        np.testing.assert_array_equal(check_pred_probs(f), GOOD)
+    names = ["b", "a", "b"]
+    for y in (pd.Series(names), pl.Series(names), pd.Categorical(names), np.array(names, object)):
+        assert encode_labels(y, 2).codes.tolist() == [1, 0, 1]
+    for y in (pd.Series([1, 0]), pl.Series([1, 0]), np.array([1, 0], object), [True, False]):
+        assert encode_labels(y, 2).codes.tolist() == [1, 0]
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    np.testing.assert_array_equal(check_pred_probs(torch.tensor(GOOD)), GOOD)
+    with pytest.raises(InputError, match="pred_probs: expected an array"):
+        check_pred_probs(torch.tensor(GOOD, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 3], r"expected integers in \[0, 3\), got 3 in row 1"),
+        ([-1, 0], r"expected integers in \[0, 3\), got -1 in row 0"),
+        (["a", 1], "expected all integers or all strings, got int, str"),
+        ([0, None], "got NoneType, int"),
+        ([0.5, 1.0], "expected integers or strings, got dtype float64"),
+        ([[0], [1]], r"expected shape \(N,\)"),
+        (["a", "b"], "expected 3 distinct names"),
+    ],
+)
+def test_bad_labels(labels, message):
+    with pytest.raises(InputError, match=f"labels: .*{message}"):
+        encode_labels(labels, 3)
+
+
+def test_names_and_integers_as_classes():
+    coded = encode_labels(["dog", "cat"], 3, ["cat", "dog", "eel"])
+    assert coded.codes.tolist() == [1, 0]
+    assert coded.decode(np.array([2, 1])).tolist() == ["eel", "dog"]
+    assert encode_labels([30, 10], 3, [10, 20, 30]).codes.tolist() == [2, 0]
+    with pytest.raises(RowError, match="one of the class names, got 'cow' in row 1"):
+        encode_labels(["cat", "cow"], 2, ["cat", "dog"])
+    with pytest.raises(InputError, match="expected integers like the classes"):
+        encode_labels(["cat"], 2, [1, 2])
+    with pytest.raises(InputError, match="classes: expected 3 names"):
+        encode_labels([0], 3, ["a", "b"])
+    with pytest.raises(InputError, match="distinct"):
+        encode_labels([0], 2, ["a", "a"])
+
+
+def test_codes_do_not_alias_the_input():
+    y = np.array([0, 1])
+    encode_labels(y, 2).codes[0] = 1
+    assert y.tolist() == [0, 1]
+
+
+def test_bytes_labels():
+    assert encode_labels(np.array([b"b", b"a"]), 2).classes.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("T", "message"),
+    [
+        (np.eye(3)[:2], "expected shape"),
+        ([[0.5, 0.4], [0, 1]], "sum to 1, got 0.9 in row 0"),
+        ([[1.5, -0.5], [0, 1]], ">= 0"),
+        ([[np.nan, 1], [0, 1]], "finite"),
+        ([[1.0]], "at least 2 classes"),
+    ],
+)
+def test_bad_transition(T, message):
+    with pytest.raises(InputError, match=f"T: .*{message}"):
+        check_transition(T)
+
+
+def test_pair_thresholds_may_be_zero_but_not_negative():
+    assert check_delta([[0, 0.5], [1, 0]], 2).shape == (2, 2)
+    with pytest.raises(InputError, match="finite thresholds >= 0"):
+        check_delta([[0, -0.5], [1, 0]], 2)
