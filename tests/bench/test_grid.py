@@ -2,7 +2,7 @@
 
 import pytest
 
-from adacorr.bench.grid import read_grid
+from adacorr.bench.grid import read_grid, smoke
 from adacorr.core.validation import InputError
 
 GRID = """
@@ -84,3 +84,11 @@ def test_mistakes_are_one_line_naming_the_file(tmp_path, text, message):
 def test_missing_file():
     with pytest.raises(InputError, match="no such file"):
         read_grid("nowhere.toml")
+
+
+def test_smoke_tries_each_dataset_and_method_once_and_small(tmp_path):
+    grid = smoke(read_grid(write(tmp_path, GRID)))
+    assert [(c.dataset, c.method) for c in grid.cells] == [
+        ("digits", "standard"), ("digits", "mine"), ("mnist", "standard"), ("mnist", "mine")
+    ]  # fmt: skip
+    assert all(c.train["epochs"] == 1 and c.data["subset"] == 64 for c in grid.cells)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,15 @@ class Cell:
 class Grid:
     name: str
     cells: tuple[Cell, ...]
+
+
+def smoke(grid: Grid) -> Grid:
+    """The same cells at a size that takes minutes: first seed and noise, one epoch, 64 samples."""
+    seen: dict[tuple[str, str], Cell] = {}
+    for cell in grid.cells:
+        small = replace(cell, data=cell.data | {"subset": 64}, train=cell.train | {"epochs": 1})
+        seen.setdefault((cell.dataset, cell.method), small)
+    return Grid(f"{grid.name}-smoke", tuple(seen.values()))
 
 
 def read_grid(path: str | Path) -> Grid:

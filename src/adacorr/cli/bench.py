@@ -22,6 +22,7 @@ def run(
     output: Path | None = None,
     workers: int = 1,
     dry_run: bool = False,
+    smoke: bool = False,
     quiet: bool = False,
 ) -> None:
     """Run a grid; cells that have a record already are not run again.
@@ -38,16 +39,19 @@ def run(
         Cells at a time; the cores are shared out among them.
     dry_run
         Check the grid and say what would run.
+    smoke
+        Try every dataset and method once at a tiny size (one epoch, 64 samples) before the real run.
     quiet
         No progress.
     """
     from adacorr.bench.grid import read_grid
+    from adacorr.bench.grid import smoke as shrink
     from adacorr.bench.records import RecordFile
     from adacorr.bench.run import check_cells, run_grid
 
     if workers < 1:
         raise InputError(f"workers: expected at least 1, got {workers}")
-    plan = read_grid(grid)
+    plan = shrink(read_grid(grid)) if smoke else read_grid(grid)
     check_cells(plan)
     file = RecordFile(output or Path("results") / f"{plan.name}.jsonl")
     left = len(plan.cells) - len(file.finished() & {cell.key for cell in plan.cells})
