@@ -40,7 +40,7 @@ def run(
     dry_run
         Check the grid and say what would run.
     smoke
-        Try every dataset and method once at a tiny size (one epoch, 64 samples) before the real run.
+        Try every dataset and method once, tiny (one epoch, 64 samples), before the real run.
     quiet
         No progress.
     """
