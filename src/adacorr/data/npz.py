@@ -18,18 +18,20 @@ FEATURES = ("features", "x_train", "X_train", "X", "x", "images", "points", "dat
 LABELS = ("labels", "y_train", "Y_train", "y", "label", "targets")
 
 
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an .npz, or one line that says what is wrong with it."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: expected an .npz archive, got a single array")
-            return {key: archive[key] for key in archive.files}
-    except InputError:
-        raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.lib.npyio.NpzFile):
+            with archive:
+                return {key: archive[key] for key in archive.files}
+    except (ValueError, OSError, EOFError, KeyError, MemoryError, *_DAMAGED) as error:
         reason = "pickled objects" if "allow_pickle" in str(error) else str(error)
         raise InputError(f"{path}: expected an .npz of plain arrays, got {reason}") from error
+    raise InputError(f"{path}: expected an .npz archive, got a single array")
 
 
 def load_npz(path: Path) -> Splits:
