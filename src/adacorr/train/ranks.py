@@ -23,7 +23,8 @@ class Ranks:
     def __init__(self, mixed_precision: str = "no") -> None:
         AcceleratorState._reset_state()  # an earlier run of this process may differ in precision
         self._precision = mixed_precision
-        self._accelerator = Accelerator(mixed_precision=mixed_precision)
+        bare = not (torch.cuda.is_available() or torch.backends.mps.is_available())
+        self._accelerator = Accelerator(mixed_precision=mixed_precision, cpu=bare)  # cpu: gloo
         self.rank = self._accelerator.process_index
         self.size = self._accelerator.num_processes
         self.device = self._accelerator.device
