@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from adacorr._version import __version__
 
@@ -19,6 +19,8 @@ app = App(
     Example: adacorr fit digits --noise uniform:0.4
     """,
     version=__version__,
+    exit_on_error=False,  # main() words every error alike
+    print_error=False,
 )
 COMMANDS = {  # name -> (where it lives, one line of help)
     "correct": ("adacorr.cli.correct:correct", "Correct labels from predicted probabilities."),
@@ -72,6 +74,9 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("adacorr: interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(130) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, CycloptsError) as error:
         print(f"adacorr: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except MemoryError:
+        print("adacorr: expected enough memory for this input, got none", file=sys.stderr)
         raise SystemExit(2) from None
