@@ -19,32 +19,76 @@ app = App(
     Example: adacorr fit digits --noise uniform:0.4
     """,
     version=__version__,
+    help_format="plaintext",  # Markdown would swallow the star of "p_*"
     exit_on_error=False,  # main() words every error alike
     print_error=False,
 )
-COMMANDS = {  # name -> (where it lives, one line of help)
-    "correct": ("adacorr.cli.correct:correct", "Correct labels from predicted probabilities."),
-    "fit": ("adacorr.cli.fit:fit", "Train on noisy labels and correct them."),
-    "predict": ("adacorr.cli.predict:predict", "Apply a trained model to new data."),
-    "report": ("adacorr.cli.report:report", "Write the HTML report of a run."),
-    "review": ("adacorr.cli.review:review", "Accept or reject proposed changes in the browser."),
-    "export": ("adacorr.cli.export:export", "Export a run for another tool."),
-    "theory": ("adacorr.cli.theory:app", "The paper's bounds, fits and figures."),
-    "bench": ("adacorr.cli.bench:app", "Run a grid of methods and print the paper's table."),
-    "data": ("adacorr.cli.data:app", "List and fetch the named datasets."),
-    "doctor": ("adacorr.cli.doctor:doctor", "Show versions, devices, data and missing parts."),
-    "completion": ("adacorr.cli.completion:completion", "Print a shell's completion script."),
+COMMANDS = {  # name -> (where it lives, one line of help, an example)
+    "correct": (
+        "adacorr.cli.correct:correct",
+        "Correct labels from predicted probabilities.",
+        "correct table.parquet --output corrected.parquet",
+    ),
+    "fit": (
+        "adacorr.cli.fit:fit",
+        "Train on noisy labels and correct them.",
+        "fit digits --noise uniform:0.4",
+    ),
+    "predict": (
+        "adacorr.cli.predict:predict",
+        "Apply a trained model to new data.",
+        "predict runs/digits-adacorr-1 digits --output predicted.parquet",
+    ),
+    "report": (
+        "adacorr.cli.report:report",
+        "Write the HTML report of a run.",
+        "report runs/digits-adacorr-1",
+    ),
+    "review": (
+        "adacorr.cli.review:review",
+        "Accept or reject proposed changes in the browser.",
+        "review runs/digits-adacorr-1",
+    ),
+    "export": (
+        "adacorr.cli.export:export",
+        "Export a run for another tool.",
+        "export runs/digits-adacorr-1 --to label-studio --output tasks.csv",
+    ),
+    "theory": (
+        "adacorr.cli.theory:app",
+        "The paper's bounds, fits and figures.",
+        "theory synthetic --output theory",
+    ),
+    "bench": (
+        "adacorr.cli.bench:app",
+        "Run a grid of methods and print the paper's table.",
+        "bench run grids/mnist.toml --workers 2",
+    ),
+    "data": (
+        "adacorr.cli.data:app",
+        "List and fetch the named datasets.",
+        "data get mnist",
+    ),
+    "doctor": (
+        "adacorr.cli.doctor:doctor",
+        "Show versions, devices, data and missing parts.",
+        "doctor",
+    ),
+    "completion": (
+        "adacorr.cli.completion:completion",
+        "Print a shell's completion script.",
+        "completion bash > ~/.local/share/bash-completion/completions/adacorr",
+    ),
 }
-for _name, (_target, _help) in COMMANDS.items():
-    app.command(_target, name=_name, help=_help)
-app.meta.group_parameters = "Common options"
+for _name, (_target, _help, _example) in COMMANDS.items():
+    app.command(_target, name=_name, help=f"{_help}\n\nExample: adacorr {_example}")
 
 
 @app.meta.default
 def launch(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-    config: Path | None = None,
-    print_config: Annotated[bool, Parameter(negative=())] = False,
+    config: Annotated[Path | None, Parameter(group="Common options")] = None,
+    print_config: Annotated[bool, Parameter(group="Common options", negative=())] = False,
 ) -> None:
     """Find, fix and certify wrong labels.
 

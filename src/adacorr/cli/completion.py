@@ -8,8 +8,6 @@ from typing import Literal
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print the completion script of a shell.
 
-    Example: adacorr completion bash > ~/.local/share/bash-completion/completions/adacorr
-
     Parameters
     ----------
     shell

@@ -39,8 +39,6 @@ def doctor(
 
     The exit code is 1 if a required package is missing or too old, else 0.
 
-    Example: adacorr doctor
-
     Parameters
     ----------
     json_

@@ -20,8 +20,6 @@ def export(
 ) -> None:
     """Export a run for another tool.
 
-    Example: adacorr export runs/digits-adacorr-1 --to label-studio --output tasks.csv
-
     Parameters
     ----------
     run

@@ -1,0 +1,78 @@
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+import adacorr
+from adacorr.cli import COMMANDS, app
+
+
+def leaves():
+    """Every command that does something, as its words."""
+    for name in COMMANDS:
+        sub = app[name]
+        inner = [n for n in sub if not n.startswith("-")] if sub.default_command is None else []
+        yield from ([(name, n) for n in inner] or [(name,)])
+
+
+@pytest.fixture
+def page(run_cli):
+    """The help page of a command."""
+
+    def read(*words):
+        code, out, _ = run_cli(*words, "--help")
+        assert code == 0
+        return out
+
+    return read
+
+
+def test_the_first_page_lists_every_command(page):
+    text = page()
+    assert all(f" {name} " in text for name in COMMANDS)
+    assert "Example: adacorr correct" in text
+
+
+@pytest.mark.parametrize("words", list(leaves()), ids=" ".join)
+def test_every_command_has_help_with_an_example(page, words):
+    text = page(*words)
+    assert f"Example: adacorr {' '.join(words)}" in " ".join(text.split())
+
+
+def test_every_parameter_is_explained():
+    for words in leaves():
+        sub = app
+        for word in words:
+            sub = sub[word]
+        for argument in sub.assemble_argument_collection():
+            if argument.show:
+                assert argument.parameter.help, f"{' '.join(words)}: {argument.name}"
+
+
+def test_version(run_cli):
+    assert run_cli("--version") == (0, f"{adacorr.__version__}\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_knows_the_commands(run_cli, shell):
+    script = run_cli("completion", shell)[1]
+    assert all(name in script for name in COMMANDS)
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_colours_only_on_a_terminal():
+    command = [sys.executable, "-m", "adacorr", "--help"]
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    env["TERM"] = "xterm-256color"
+    piped = subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout
+    assert "\x1b[" not in piped
+    master, slave = pty.openpty()
+    subprocess.run(command, stdout=slave, env=env, check=True)
+    os.close(slave)
+    shown = os.read(master, 65536).decode()
+    os.close(master)
+    assert re.search(r"\x1b\[\d*m", shown)
