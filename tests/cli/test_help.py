@@ -47,7 +47,7 @@ def test_every_parameter_is_explained():
         sub = app
         for word in words:
             sub = sub[word]
-        for argument in sub.assemble_argument_collection():
+        for argument in sub.assemble_argument_collection(parse_docstring=True):
             if argument.show:
                 assert argument.parameter.help, f"{' '.join(words)}: {argument.name}"
 

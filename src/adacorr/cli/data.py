@@ -19,6 +19,8 @@ app = App(name="data", help="List and fetch the named datasets.")
 def list_(*, json: bool = False) -> None:
     """Show every named dataset: where it was found, or which official files are missing.
 
+    Example: adacorr data list
+
     Parameters
     ----------
     json
@@ -67,6 +69,8 @@ def get(
     name: str, /, *, mirror: str | None = None, json: bool = False, quiet: bool = False
 ) -> None:
     """Fetch the official files of a named dataset and check them.
+
+    Example: adacorr data get mnist
 
     Parameters
     ----------
