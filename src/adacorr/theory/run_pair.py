@@ -1,0 +1,215 @@
+"""The paper's CIFAR experiment on a pair of run directories: one trained on clean labels, whose
+probabilities stand for eta, and one trained on noisy labels, whose probabilities are f.
+
+That eta is a trained network's guess is the weak point of this experiment (and of the paper's): the
+margins of an overfitted network are too large, so the fit looks better than the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core import noise
+from adacorr.core.bounds import noisy_posterior, pointwise_threshold, theorem2, threshold_theorem2
+from adacorr.core.tsybakov import (
+    MULTICLASS_GRID,
+    TsybakovFit,
+    TsybakovInterval,
+    bootstrap_tsybakov,
+    fit_tsybakov,
+    multiclass_margin,
+)
+from adacorr.core.validation import InputError, check_pred_probs
+from adacorr.rundata import RunData
+from adacorr.runs import Run
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a run that count, in the order of its table."""
+
+    index: NDArray[np.int64]
+    given: NDArray[np.int64]
+    truth: NDArray[np.int64] | None
+    pred_probs: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Rows that both runs have: given labels and f of the noisy one, eta of the clean one, T."""
+
+    labels: NDArray[np.int64]
+    pred_probs: NDArray[np.float64]
+    eta: NDArray[np.float64]
+    T: NDArray[np.float64]
+    T_from: str
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """Theorem 2 on a pair of runs; shares of the samples that both runs have.
+
+    Attributes
+    ----------
+    low, high : right labels (given = argmax eta) with f_given below, and not below, the theorem's
+        threshold at x, which is compared before its minimum over x is taken.
+    low_uniform : the same with one threshold per class, as the theorem is stated; `thresholds`.
+    eps, bound, envelope_bound : the bound as a function of eps, with the least squares C and with
+        the envelope's.
+    error : quantiles of max_i |f_i - (eta T)_i| over the samples: what eps would have to be.
+    implied_eps : the eps at which the least squares bound equals `low`, where the paper reads off
+        how small eps can be.
+    """
+
+    samples: int
+    fit: TsybakovFit
+    T: NDArray[np.float64]
+    T_from: str
+    thresholds: NDArray[np.float64]
+    low: float
+    high: float
+    low_uniform: float
+    eps: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    envelope_bound: NDArray[np.float64]
+    error: dict[str, float]
+    implied_eps: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON."""
+        out: dict[str, Any] = self.fit.as_dict()
+        for name, value in vars(self).items():
+            if name != "fit":
+                out[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        return out
+
+
+def read_rows(run: RunData, split: str | None = None) -> Rows:
+    """The run's table and probabilities; with `split` only the rows of that part."""
+    if run.pred_probs is None:
+        raise InputError(f"{run.run.path}: expected a run with pred_probs.npy, got none")
+    batches = list(run.batches())
+    truths = [b.truth for b in batches if b.truth is not None]
+    truth = np.concatenate(truths) if len(truths) == len(batches) else None
+    index = np.concatenate([b.index for b in batches])
+    given = np.concatenate([b.given for b in batches])
+    rows = _rows_of(run.run, split, len(index))
+    f = check_pred_probs(run.pred_probs[rows], name=str(run.run.file("pred_probs.npy")))
+    return Rows(index[rows], given[rows], None if truth is None else truth[rows], f)
+
+
+def _rows_of(run: Run, split: str | None, n: int) -> NDArray[np.int64]:
+    if split is None:
+        return np.arange(n)
+    table = run.labels()
+    if "split" not in table.column_names:
+        raise InputError(f"{run.path}: expected a column split in labels.parquet, got none")
+    parts = np.asarray(table.column("split").to_pylist(), dtype=object)
+    rows = np.flatnonzero(parts == split)
+    if not len(rows):
+        known = ", ".join(sorted({str(part) for part in parts}))
+        raise InputError(f"split: expected one of {known}, got {split}")
+    return rows
+
+
+def fit_run(
+    run: RunData, split: str | None, rng: np.random.Generator | int
+) -> tuple[TsybakovFit, TsybakovInterval]:
+    """The Tsybakov fit of a run's own probabilities, multiclass margin, t in (0, 0.9]."""
+    margins = multiclass_margin(read_rows(run, split).pred_probs)
+    return fit_tsybakov(margins, MULTICLASS_GRID), bootstrap_tsybakov(margins, rng)
+
+
+def match_runs(
+    noisy: RunData, clean: RunData, spec: str | None = None, split: str | None = None
+) -> Pair:
+    """Join the two runs by sample index and find T.
+
+    T comes from `spec` (``uniform:0.2``), else from the noisy run's recorded noise, else from its
+    truth column, else by least squares of the given labels on eta.
+    """
+    if noisy.class_names != clean.class_names:
+        raise InputError(
+            f"{clean.run.path}: expected the classes of {noisy.run.path} "
+            f"({', '.join(noisy.class_names[:5])}, ...), got others"
+        )
+    if recorded_noise(clean):
+        raise InputError(
+            f"{clean.run.path}: expected a run trained on clean labels, "
+            f"got one with noise {recorded_noise(clean)}"
+        )
+    ours, theirs = read_rows(noisy, split), read_rows(clean)
+    for rows, run in ((ours, noisy), (theirs, clean)):
+        if len(np.unique(rows.index)) != len(rows.index):
+            raise InputError(f"{run.run.path}: expected each index once, got repeated ones")
+    _, a, b = np.intersect1d(ours.index, theirs.index, assume_unique=True, return_indices=True)
+    if not len(a):
+        raise InputError(
+            f"{clean.run.path}: expected samples of {noisy.run.path}, got none of them"
+        )
+    f = ours.pred_probs[a].astype(np.float64)
+    eta = theirs.pred_probs[b].astype(np.float64)
+    truth = None if ours.truth is None else ours.truth[a]
+    T, source = _find_T(noisy, spec, ours.given[a], truth, eta)
+    return Pair(ours.given[a], f, eta, T, source)
+
+
+def recorded_noise(run: RunData) -> str | None:
+    """The noise that ``adacorr fit --noise`` injected, as config.toml has it."""
+    spec = run.section("data").get("noise")
+    return spec if isinstance(spec, str) and spec else None
+
+
+def _find_T(
+    noisy: RunData,
+    spec: str | None,
+    given: NDArray[np.int64],
+    truth: NDArray[np.int64] | None,
+    eta: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], str]:
+    spec = spec or recorded_noise(noisy)
+    if spec is not None:
+        return noise.parse(spec, noisy.n_classes), spec
+    one_hot = np.eye(noisy.n_classes)[given]
+    if truth is not None and (truth >= 0).all():
+        counts = np.eye(noisy.n_classes)[truth].T @ one_hot
+        size = counts.sum(axis=1, keepdims=True)
+        T = np.where(size > 0, counts / np.maximum(size, 1), np.eye(noisy.n_classes))
+        return T, "counts of truth and given labels"
+    # E[one hot of given | x] = eta T, so T is the regression of the one on the other.
+    T = np.clip(np.linalg.lstsq(eta, one_hot, rcond=None)[0], 0, None)
+    return T / T.sum(axis=1, keepdims=True), "least squares of the given labels on eta"
+
+
+def compare(pair: Pair) -> PairResult:
+    """Theorem 2 against what the two runs show."""
+    rows = np.arange(len(pair.labels))
+    fit = fit_tsybakov(multiclass_margin(pair.eta), MULTICLASS_GRID)
+    own = pair.pred_probs[rows, pair.labels]
+    right = pair.labels == pair.eta.argmax(axis=1)
+    here = own < pointwise_threshold(pair.eta, pair.T)[rows, pair.labels]
+    thresholds = threshold_theorem2(pair.eta, pair.T)
+    weakest = float(np.diag(pair.T).min())
+    eps = np.linspace(0, float(MULTICLASS_GRID[-1]) * weakest, 91)
+    low = float(np.mean(right & here))
+    error = np.abs(pair.pred_probs - noisy_posterior(pair.eta, pair.T)).max(axis=1)
+    quantiles = {"median": 0.5, "q95": 0.95, "q99": 0.99, "max": 1.0}
+    return PairResult(
+        samples=len(rows),
+        fit=fit,
+        T=pair.T,
+        T_from=pair.T_from,
+        thresholds=thresholds,
+        low=low,
+        high=float(np.mean(right & ~here)),
+        low_uniform=float(np.mean(right & (own < thresholds[pair.labels]))),
+        eps=eps,
+        bound=np.array([theorem2(e, pair.T, fit.C, fit.lam).value for e in eps]),
+        envelope_bound=np.array([theorem2(e, pair.T, fit.envelope, fit.lam).value for e in eps]),
+        error={name: float(np.quantile(error, q)) for name, q in quantiles.items()},
+        implied_eps=weakest * (low / fit.C) ** (1 / fit.lam),
+    )
