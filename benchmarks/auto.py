@@ -89,7 +89,11 @@ def classifier(name: str, seed: int):
 
     if name == "boosting":
         return HistGradientBoostingClassifier(
-            max_iter=50, early_stopping=False, random_state=seed, max_leaf_nodes=15
+            early_stopping=False,
+            max_iter=25,
+            learning_rate=0.2,
+            max_leaf_nodes=15,
+            random_state=seed,
         )
     if name == "weak":
         return make_pipeline(MinMaxScaler(), LogisticRegression(C=0.02))

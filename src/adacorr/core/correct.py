@@ -14,6 +14,8 @@ from adacorr.core.posterior import PosteriorRule, fit_posterior
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.validation import (
     InputError,
+    as_pred_probs,
+    check_number,
     check_pred_probs,
     check_same_length,
     check_transition,
@@ -87,8 +89,8 @@ def fit_rule(
         return ThresholdRule.create(delta, k)
     if delta != "auto":
         raise InputError(f"delta: expected 'auto' or a number in (0, 1], got {delta!r}")
-    if max_flip_error is not None and not 0 < max_flip_error <= 1:
-        raise InputError(f"max_flip_error: expected a number in (0, 1], got {max_flip_error}")
+    if max_flip_error is not None:
+        check_number(max_flip_error, "max_flip_error", above=0, at_most=1)
     known = None if T is None else check_transition(T, k)
     rows = sample_rows(len(codes), sample_size(k))
     return fit_posterior(codes[rows], pred_probs[rows], known, max_flip_error)
@@ -123,7 +125,10 @@ def correct(
     >>> result.labels.tolist(), result.ratio.round(2).tolist()
     (['cat', 'cat'], [1.0, 0.25])
     """
-    f = check_pred_probs(pred_probs, normalize=normalize)
+    if isinstance(delta, str) or normalize:
+        f = check_pred_probs(pred_probs, normalize=normalize)
+    else:
+        f = as_pred_probs(pred_probs)  # the threshold rule checks the rows as it goes
     given = encode_labels(labels, f.shape[1], classes)
     check_same_length(given.codes, f)
     rule = fit_rule(given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error)

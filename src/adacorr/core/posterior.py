@@ -1,25 +1,55 @@
 """The automatic rule: the posterior of the true label under a fitted noise model.
 
-Let f be a classifier trained on the given labels and ``T[i, j] = P(given = j | true = i)``. The
-model is ``eta = softmax(scale * log f + bias)`` for the clean posterior P(true | x), and
-``P(given | x) = eta @ T``. Scale, bias and T are fitted together to the given labels, without any
-clean one. A row's posterior ``P(true = j | x, given = g)`` is proportional to ``eta_j T[j, g]``;
-its largest entry is the suggestion. In the language of Zheng et al. (2020) this is a likelihood
-ratio test on eta with one threshold per pair, ``delta[m, g] = T[m, g] / T[g, g]``.
+With eta the clean posterior P(true | x) and ``T[i, j] = P(given = j | true = i)``, a row's
+posterior ``P(true = j | x, given = g)`` is proportional to ``eta_j T[j, g]``; its largest entry is
+the suggestion. In the language of Zheng et al. (2020) this is a likelihood ratio test on eta with
+one threshold per pair, ``delta[m, g] = T[m, g] / T[g, g]``. Both are fitted to the given labels
+alone (:mod:`adacorr.core.calibration`), in these steps:
+
+1. T from the given labels of the more confident half of each predicted class.
+2. Scale, then full map and T jointly, for three strengths of the ridge; the one with the highest
+   likelihood on held-out rows stays, so the map is as flexible as the data carry.
+3. T is shrunk: rates of rows to their mean, targets of a row to the uniform one, each as far as
+   its spread is what chance alone would give (empirical Bayes by moments).
+4. A temperature is fitted to the held-out logits, so that confidence is not inflated.
+5. No calibration can tell a confident mistake of the model from a wrong label. A share of the
+   model's own expected errors is taken to be confident (`CONFIDENT_SHARE`), and competes with the
+   noise for every confident disagreement. Where it explains as much, nothing is changed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.calibration import (
+    Array,
+    Fit,
+    log_features,
+    log_likelihood,
+    maximise,
+    posterior,
+    softmax,
+)
 from adacorr.core.lrt import Decision
+from adacorr.core.sampling import sample_rows
 
-FLOOR = 1e-6  # a classifier's zero is not proof; log f stays finite
-_CHUNK_ELEMENTS = 1 << 18
+CONFIDENT_SHARE = 0.05  # of a model's errors, made with full confidence: a prior, see the docs
+RIDGES = (300.0, 30.0, 3.0)
+MAX_FULL_CLASSES = 32  # above, a full map costs more than the rest of the rule together
+MIN_ROWS = 50
+TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right"
+_FIT_ELEMENTS = 200_000
+_FIT_ROWS = 5_000
+_CHUNK_ELEMENTS = 1 << 16
+
+NOTE_FEW = "too few rows to tell wrong labels from a wrong model: nothing is changed"
+NOTE_BLIND = "the model does not predict the given labels better than guessing: nothing is changed"
+NOTE_TRUST = "the labels look better than the model: nothing is changed"
+NOTE_NOISE = "about {:.1%} of the labels look wrong"
 
 
 @dataclass(frozen=True)
@@ -29,136 +59,222 @@ class PosteriorRule:
     Attributes
     ----------
     T : (K, K), ``T[i, j] = P(given = j | true = i)``.
-    scale, bias : the map from log f to the clean posterior, a number and (K,).
+    weight, bias : eta = softmax(weight.T @ log f + bias); a number or (K, K), and (K,).
+    model_error : how often the model is taken to be confidently wrong.
+    active : False where the fit gives no ground for any change; every label is then kept.
     max_flip_error : flips whose probability of being wrong reaches this are withheld for review.
     summary : plain values that describe the fit.
     """
 
-    T: NDArray[np.float64]
-    scale: float
-    bias: NDArray[np.float64]
+    T: Array
+    weight: Array
+    bias: Array
+    model_error: float = 0.0
+    active: bool = True
     max_flip_error: float | None = None
     summary: dict[str, Any] = field(default_factory=dict)
 
-    def posterior(
-        self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]
-    ) -> NDArray[np.float64]:
+    def posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
         """(N, K): P(true = j | x, given label)."""
-        logits = self.scale * log_probs(pred_probs) + self.bias
-        return softmax(logits + np.log(np.maximum(self.T.T, 1e-300))[labels])
+        return self._posterior(labels, pred_probs).T
+
+    def _posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
+        # No matrix product: its rounding may depend on the number of rows.
+        features = log_features(pred_probs)
+        if self.weight.ndim:
+            logits = np.zeros_like(features)
+            for row, weights in zip(features, self.weight, strict=True):
+                logits += weights[:, None] * row
+        else:
+            logits = self.weight * features
+        eta = softmax(logits + self.bias[:, None])
+        if self.model_error:
+            top = eta.argmax(axis=0)
+            eta *= 1 - self.model_error
+            eta += (self.model_error * _flip_targets(self.T)).T.take(top, axis=1)
+        return posterior(eta, self.T, labels)[0]
 
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
         """Suggest the most probable true label; the ratio is P(given) / P(suggested)."""
         n, k = pred_probs.shape
-        suggested, ratio, confidence = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        suggested, own, top = labels.astype(np.int64), np.empty(n), np.empty(n)
         step = max(1, _CHUNK_ELEMENTS // k)
         for start in range(0, n, step):
             part = slice(start, start + step)
             y = labels[part]
-            rows = np.arange(len(y))
-            p = self.posterior(y, pred_probs[part])
-            best = p.argmax(axis=1)
-            own, top = p[rows, y], p[rows, best]
-            suggested[part] = np.where(own >= top, y, best)
-            ratio[part] = own / top
-            confidence[part] = top
+            p = self._posterior(y, pred_probs[part])
+            own[part] = p[y, np.arange(len(y))]
+            top[part] = p.max(axis=0) if self.active else own[part]
+            change = own[part] < top[part]
+            suggested[part][change] = p[:, change].argmax(axis=0)
         flipped = suggested != labels
-        review = None
-        if self.max_flip_error is not None:
-            review = flipped & (1 - confidence >= self.max_flip_error)
-            flipped &= ~review
-            confidence = np.where(review, ratio * confidence, confidence)
-        return Decision(suggested, ratio, flipped, confidence, review)
+        ratio = np.divide(own, top, out=np.ones(n), where=flipped)
+        if self.max_flip_error is None:
+            return Decision(suggested, ratio, flipped, top)
+        review = flipped & (1 - top >= self.max_flip_error)
+        return Decision(suggested, ratio, flipped & ~review, np.where(review, own, top), review)
 
 
-def log_probs(pred_probs: NDArray[np.floating]) -> NDArray[np.float64]:
-    """log f in float64, bounded below."""
-    return np.log(np.maximum(pred_probs.astype(np.float64), FLOOR))
-
-
-def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row-wise; each row depends on itself alone, to the last bit."""
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    return p
+def _flip_targets(T: Array) -> Array:
+    """T given that the label is wrong: off-diagonal rows that sum to one."""
+    off = T * (1 - np.eye(len(T)))
+    total = off.sum(axis=1, keepdims=True)
+    uniform = (1 - np.eye(len(T))) / (len(T) - 1)
+    return np.divide(off, total, out=uniform, where=total > 0)
 
 
 def fit_posterior(
     labels: NDArray[np.int64],
     pred_probs: NDArray[np.floating],
-    T: NDArray[np.float64] | None = None,
+    T: Array | None = None,
     max_flip_error: float | None = None,
 ) -> PosteriorRule:
-    """Fit scale, bias and (unless given) T to the given labels by maximum a posteriori."""
-    logf = log_probs(pred_probs)
-    start = _confident_half(labels, logf) if T is None else T
-    scale, bias, fitted = _maximise(labels, logf, start, fixed=T is not None)
-    rule = PosteriorRule(fitted, scale, bias, max_flip_error)
-    given = rule.posterior(labels, pred_probs)[np.arange(len(labels)), labels]
-    summary = {
-        "rule": "auto",
-        "noise_rate": float(np.mean(1 - given)),
-        "note": "the noise was estimated from the given labels",
-    }
-    return PosteriorRule(fitted, scale, bias, max_flip_error, summary)
+    """Fit the noise model to the given labels; `T` is estimated unless it is given."""
+    k = pred_probs.shape[1]
+    rows = sample_rows(len(labels), max(_FIT_ROWS, _FIT_ELEMENTS // k))
+    labels, features = labels[rows], log_features(pred_probs[rows])
+    fit, held_out = _fit_map(labels, features, T)
+    matrix = fit.T if T is not None else _shrink(labels, held_out, fit.T)
+    sharpness = _temperature(labels, held_out, matrix)
+    eta = softmax(sharpness * held_out)
+    model_error = CONFIDENT_SHARE * float(1 - eta.max(axis=0).mean())
+    rule = PosteriorRule(
+        matrix, sharpness * fit.weight, sharpness * fit.bias, model_error, True, max_flip_error
+    )
+    return _judge(rule, labels, pred_probs[rows], eta, known=T is not None)
 
 
-def _confident_half(labels: NDArray[np.int64], logf: NDArray[np.float64]) -> NDArray[np.float64]:
+def _judge(
+    rule: PosteriorRule,
+    labels: NDArray[np.int64],
+    pred_probs: NDArray[np.floating],
+    eta: Array,
+    *,
+    known: bool,
+) -> PosteriorRule:
+    """Decide whether the fit is ground for changes at all, and say so in words."""
+    n, k = pred_probs.shape
+    wrong = 1 - rule._posterior(labels, pred_probs)[labels, np.arange(n)]
+    rate = float(wrong.mean())
+    share = np.bincount(labels, minlength=k) / n
+    guessing = float((n * share * np.log(np.maximum(share, 1e-300))).sum())
+    note = NOTE_NOISE.format(rate)
+    active = False
+    if not known and n < MIN_ROWS:
+        note = NOTE_FEW
+    elif not known and log_likelihood(eta, rule.T, labels) <= guessing + k:
+        note = NOTE_BLIND
+    elif not known and eta.mean(axis=1) @ (1 - np.diag(rule.T)) <= 2 * rule.model_error:
+        note = NOTE_TRUST
+    else:
+        active = True
+    summary = {"rule": "auto", "noise_rate": rate, "note": note}
+    return replace(rule, active=active, summary=summary)
+
+
+def _fit_map(labels: NDArray[np.int64], features: Array, T: Array | None) -> tuple[Fit, Array]:
+    """The map, as flexible as held-out rows allow, and its held-out logits (K, N)."""
+    k, n = features.shape
+    guess = _confident_half(labels, features) if T is None else T
+    prior = None if T is not None else np.eye(k) * TRUST * n / k + 0.02
+    first = maximise(labels, features, guess, prior=prior, ridge=None)
+    scale = max(float(first.weight), 0.05)
+    scaled = scale * features
+    fold = np.random.default_rng(0).integers(0, 2, n)
+    best: tuple[float, Fit, Array] | None = None
+    for ridge in RIDGES if k <= MAX_FULL_CLASSES else (None,):
+        fit = maximise(labels, scaled, guess, prior=prior, ridge=ridge)
+        held_out = _held_out(labels, scaled, fit, ridge, fold)
+        score = log_likelihood(softmax(held_out), fit.T, labels)
+        if best is None or score > best[0]:
+            best = score, fit, held_out
+    assert best is not None
+    _, fit, held_out = best
+    return replace(fit, weight=scale * fit.weight), held_out
+
+
+def _held_out(
+    labels: NDArray[np.int64], features: Array, fit: Fit, ridge: float | None, fold: NDArray
+) -> Array:
+    """Logits of each half under the map refitted to the other half, T fixed."""
+    logits = np.empty_like(features)
+    for side in (0, 1):
+        rest, here = fold != side, fold == side
+        if rest.any() and here.any():
+            half = None if ridge is None else ridge / 2
+            refit = maximise(
+                labels[rest], features[:, rest], fit.T, prior=None, ridge=half, start=fit, steps=50
+            )
+        else:
+            refit = fit
+        logits[:, here] = refit.logits(features[:, here])
+    return logits
+
+
+def _confident_half(labels: NDArray[np.int64], features: Array) -> Array:
     """T from the given labels of the more confident half of each predicted class."""
-    k = logf.shape[1]
-    predicted, top = logf.argmax(axis=1), logf.max(axis=1)
-    counts = np.eye(k)
-    for c in range(k):
+    k = len(features)
+    predicted, top = features.argmax(axis=0), softmax(features).max(axis=0)
+    counts = np.eye(k) + 0.1 / k
+    for c in np.unique(predicted):
         rows = predicted == c
-        if rows.any():
-            sure = rows & (top >= np.median(top[rows]))
-            counts[c] += np.bincount(labels[sure], minlength=k)
-    counts += 0.1 / k
+        sure = rows & (top >= np.median(top[rows]))
+        counts[c] += np.bincount(labels[sure], minlength=k)
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def _maximise(
-    labels: NDArray[np.int64], logf: NDArray[np.float64], T: NDArray[np.float64], fixed: bool
-) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    from scipy.optimize import minimize
+def _shrink(labels: NDArray[np.int64], held_out: Array, T: Array) -> Array:
+    """T from the expected counts of the held-out posterior, shrunk; a few turns settle it."""
+    k, n = held_out.shape
+    one_hot = np.zeros((n, k))
+    one_hot[np.arange(n), labels] = 1.0
+    eta = softmax(held_out)
+    for _ in range(3):
+        T = shrunk_transition(posterior(eta, T, labels)[0] @ one_hot)
+    return T
 
-    n, k = logf.shape
-    prior = np.eye(k) * 0.05 * n / k + 0.02
-    one_hot_order = np.argsort(labels, kind="stable")
-    edges = np.searchsorted(labels[one_hot_order], np.arange(k))
-    present = np.bincount(labels, minlength=k) > 0
 
-    def unpack(theta):
-        return np.exp(theta[0]), theta[1 : k + 1], softmax(theta[k + 1 :].reshape(k, k))
+def shrunk_transition(counts: Array) -> Array:
+    """Row-stochastic T from (K, K) expected counts [true, given], by empirical Bayes.
 
-    def objective(theta):
-        a, b, matrix = unpack(theta)
-        if fixed:
-            matrix = T
-        eta = softmax(a * logf + b)
-        post = eta * matrix.T[labels]
-        like = post.sum(axis=1)
-        post /= like[:, None]
-        slope = post - eta
-        counts = np.zeros((k, k))
-        if not fixed:
-            counts.T[present] = np.add.reduceat(post[one_hot_order], edges[present], axis=0)
-            counts += prior
-        value = np.log(like).sum() - 0.5 * (b**2).sum() - 0.5 * theta[0] ** 2
-        gradient = np.concatenate(
-            [
-                [a * (slope * logf).sum() - theta[0]],
-                slope.sum(axis=0) - b,
-                (counts - counts.sum(axis=1, keepdims=True) * matrix).ravel(),
-            ]
-        )
-        if fixed:
-            gradient[k + 1 :] = 0
+    Row rates are shrunk to the common rate and each row's targets to the uniform distribution. The
+    strength comes from moments: a spread no larger than a binomial (multinomial) one shrinks
+    almost fully, as for uniform noise; a much larger one hardly, as for pair noise.
+    """
+    k = len(counts)
+    apart = 1 - np.eye(k)
+    size, off = counts.sum(axis=1), counts * apart
+    wrong = off.sum(axis=1)
+    common = wrong.sum() / size.sum()
+    spread = ((wrong - size * common) ** 2 / np.maximum(size * common * (1 - common), 1e-9)).sum()
+    strength = size.mean() / max(spread / (k - 1) - 1, 1.0)
+    rate = (wrong + strength * common) / (size + strength + TRUST * size.mean())
+    targets = off + 0.02 * apart
+    if k > 2:
+        expected = np.maximum(wrong[:, None] / (k - 1), 1e-9)
+        excess = ((off - expected * apart) ** 2 / expected).sum() / (k * (k - 2)) - 1
+        targets += apart * wrong.mean() / max(excess, 0.01) / (k - 1)
+    targets /= targets.sum(axis=1, keepdims=True)
+    return targets * rate[:, None] + np.diag(1 - rate)
+
+
+def _temperature(labels: NDArray[np.int64], held_out: Array, T: Array) -> float:
+    """The sharpness that makes the held-out logits most likely, by golden section."""
+    low, high = -1.0, 0.5  # of its logarithm
+    inner = (np.sqrt(5.0) - 1) / 2
+
+    def score(log_scale: float) -> float:
+        return log_likelihood(softmax(np.exp(log_scale) * held_out), T, labels)
+
+    left, right = high - inner * (high - low), low + inner * (high - low)
+    at_left, at_right = score(left), score(right)
+    while high - low > 0.01:
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - inner * (high - low)
+            at_left = score(left)
         else:
-            value += (prior * np.log(matrix)).sum()
-        return -value / n, -gradient / n
-
-    theta = np.concatenate([np.zeros(k + 1), np.log(np.maximum(T, 1e-6)).ravel()])
-    best = minimize(objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    a, b, matrix = unpack(best.x)
-    return float(a), b, T if fixed else matrix
+            low, left, at_left = left, right, at_right
+            right = low + inner * (high - low)
+            at_right = score(right)
+    return float(np.exp((low + high) / 2))
