@@ -77,13 +77,13 @@ def _dispatch(
     if name in CATALOG and (not variant or name == "cifar10n"):
         return _named(name, variant, image_size)
     path = Path(source).expanduser()
-    if path.is_dir():
+    if source and path.is_dir():
         from adacorr.data.folder import load_folder
 
         return Splits(load_folder(path, image_size, skip_unreadable))
-    if not path.exists():
+    if not source or not path.exists():
         raise InputError(
-            f"{source}: expected a file, a folder or one of {', '.join(CATALOG)}, got no such thing"
+            f"data: expected a file, a folder or one of {', '.join(CATALOG)}, got {source!r}"
         )
     if kind(path) == "npz":
         from adacorr.data.npz import load_npz

@@ -145,12 +145,12 @@ def parse_off(raw: bytes, where: str) -> tuple[NDArray[np.float64], NDArray[np.i
 
 
 def _numbers(text: str) -> NDArray[np.float64]:
-    """All numbers of a text; numpy's parser warns, and stops, at the first that is none."""
+    """All numbers of a text; numpy's parser warns or raises at the first that is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text, dtype=np.float64, sep=" ")
-        except DeprecationWarning:
+        except (DeprecationWarning, ValueError):
             raise ValueError("something that is not a number") from None
 
 
