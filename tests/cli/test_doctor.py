@@ -5,14 +5,14 @@ from adacorr.cli import doctor
 
 
 def test_says_versions_devices_and_data(run_cli, tmp_path, monkeypatch):
-    (tmp_path / "cifar10").mkdir()
+    (tmp_path / "cifar-100-python.tar.gz").touch()
     monkeypatch.setenv("ADACORR_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     code, out, _ = run_cli("doctor")
     assert code == 0
     assert metadata.version("numpy") in out
     assert "cpu (" in out
-    assert str(tmp_path / "cifar10") in out
+    assert str(tmp_path / "cifar-100-python.tar.gz") in out
     assert "adacorr data get modelnet40" in out
 
 

@@ -190,8 +190,10 @@ def compare(
     ----------
     records
         A records file, or a folder of them.
-    a, b
-        Names of methods in the records.
+    a
+        A method in the records.
+    b
+        Another one. Default: each of the others.
     value
         What to compare.
     json_

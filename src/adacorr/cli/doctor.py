@@ -131,17 +131,13 @@ def devices() -> list[str]:
 def data_found() -> dict[str, Any]:
     """Where named datasets are looked for, and which are there."""
     from adacorr.data.catalog import CATALOG, roots
+    from adacorr.data.fetch import status
 
-    folders = roots()
-    there = {
-        name: next((str(r / e.folder) for r in folders if (r / e.folder).is_dir()), None)
-        for name, e in CATALOG.items()
-        if e.files
-    }
+    states = [status(name) for name in CATALOG]
     return {
-        "folders": [str(folder) for folder in folders],
-        "found": {name: place for name, place in there.items() if place},
-        "missing": [name for name, place in there.items() if not place],
+        "folders": [str(folder) for folder in roots()],
+        "found": {s.name: s.found[0] for s in states if s.ready},
+        "missing": [s.name for s in states if not s.ready],
     }
 
 
