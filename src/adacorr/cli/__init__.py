@@ -22,6 +22,7 @@ app = App(
     help_format="plaintext",  # Markdown would swallow the star of "p_*"
     exit_on_error=False,  # main() words every error alike
     print_error=False,
+    suppress_keyboard_interrupt=False,
 )
 COMMANDS = {  # name -> (where it lives, one line of help, an example)
     "correct": (

@@ -195,7 +195,7 @@ def _run_folder(
         yield run_dir
         return
     name = inputs.name if isinstance(inputs, Path) else inputs[0].name
-    temporary = report.with_name(f".{report.name}.{os.getpid()}.tmp")
+    temporary = report.with_name(f".{report.name}.{os.getpid()}.run")
     temporary.mkdir()
     try:
         yield temporary / name

@@ -136,11 +136,11 @@ def make_coder(
     """
     if names is not None and len(names) != k:
         raise InputError(
-            f"expected {k} class names, one per probability, got {len(names)}: {shorten(names)}"
+            f"classes: expected {k} names, one per probability, got {len(names)}: {shorten(names)}"
         )
     spelled = names is not None and all(is_integer(name) for name in names)
     if names is not None and len(set(names)) < k:
-        raise InputError(f"expected distinct class names, got {shorten(names)}")
+        raise InputError(f"classes: expected distinct names, got {shorten(names)}")
     if by_value or (seen and all(is_integer(text) for text in seen)):
         # integers are the names where the names are integers (p_1, p_2, ...), else indices
         return Coder(names or tuple(str(i) for i in range(k)), by_index=not spelled)
@@ -150,9 +150,11 @@ def make_coder(
     if odd:
         raise seen[odd[0]].error("names in the whole column", repr(odd[0]))
     if len(seen) != k:
+        place = next(iter(seen.values())).place
         raise InputError(
-            f"expected {k} distinct labels, one per probability, got {len(seen)}: "
-            f"{shorten(tuple(sorted(seen)))}; name the classes with --classes"
+            f"{place.file.path}: expected {k} distinct labels, one per probability, "
+            f"got {len(seen)}: {shorten(tuple(sorted(seen)))} in column {place.layout.label!r}; "
+            "name the classes with --classes"
         )
     return Coder(tuple(sorted(seen)), by_index=False)
 

@@ -119,9 +119,23 @@ class Surveyor:
         if integers:
             make_coder(self._layout.class_names, k, {}, True).encode(labels, place)
         else:
-            _note_new(labels, seen, place, k)
+            self._note_new(labels, place, k)
         self._survey = Survey(self._survey.rows + len(f), k, seen, integers)
         self._choose(labels, f, first_row)
+
+    def _note_new(self, labels: pa.Array, place: Place, k: int) -> None:
+        pc = compute()
+        seen = self._survey.seen
+        for text in pc.unique(labels).to_pylist():
+            if text not in seen:
+                seen[text] = Sighting(place, pc.index(labels, text).as_py())
+        if len(seen) <= k:
+            return
+        # Stop here: a wrong column, such as an identifier, must not fill memory.
+        if self._layout.class_names is not None:  # then it is known which label is the wrong one
+            Survey(n_classes=k, seen=seen).coder(self._layout)
+        last = list(seen)[-1]
+        raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
 
     def _choose(self, labels: pa.Array, f: NDArray[np.floating], first_row: int) -> None:
         import pyarrow as pa
@@ -137,16 +151,6 @@ class Surveyor:
 
     def result(self) -> Survey:
         return replace(self._survey, sample=Sample.of(self._chosen) if self._chosen else None)
-
-
-def _note_new(labels: pa.Array, seen: dict[str, Sighting], place: Place, k: int) -> None:
-    pc = compute()
-    for text in pc.unique(labels).to_pylist():
-        if text not in seen:
-            seen[text] = Sighting(place, pc.index(labels, text).as_py())
-    if len(seen) > k:  # also keeps a wrong column, such as an identifier, from filling memory
-        last = list(seen)[-1]
-        raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
 
 
 def survey_source(
