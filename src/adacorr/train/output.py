@@ -104,11 +104,12 @@ class RunWriter:
         )
         about = {
             "kind": scaling.kind,
-            "stage": str(self.engine.method.stage),
-            "epoch": str(state.best_epoch),
+            "stage": self.engine.method.stage,
+            "epoch": state.best_epoch,
         }
+        # One entry, because safetensors writes several in no fixed order.
         with atomic(self.run.file("model.safetensors")) as path:
-            path.write_bytes(save(tensors, about))
+            path.write_bytes(save(tensors, {"adacorr": json.dumps(about)}))
 
 
 def run_config(

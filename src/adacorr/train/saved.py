@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import torch
@@ -31,12 +32,12 @@ def load_model(run: Run, net: NetLike = None) -> Model:
         net or config["train"]["net"] or None, tuple(config["data"]["input_shape"])
     )
     ranks = Ranks(config["train"]["mixed_precision"])
-    no_labels = torch.empty(0, dtype=torch.int64, device=ranks.device)
-    method.start(Setting(no_labels, k, config["train"]["epochs"], ranks.device))
-    method.stage = int(about["stage"])
+    some = torch.arange(k, device=ranks.device)  # what a method prepares per sample is not needed
+    method.start(Setting(some, k, config["train"]["epochs"], ranks.device))
+    method.stage = about["stage"]
     with torch.random.fork_rng():
         nets = method.build(make_net, k)
-    scaling = Scaling(about["kind"], tensors["scaling.mean"], tensors["scaling.std"])  # pyright: ignore[reportArgumentType]
+    scaling = Scaling(about["kind"], tensors["scaling.mean"], tensors["scaling.std"])
     model = Model([n.to(ranks.device) for n in nets], method, scaling.to(ranks.device), ranks)
     start = len("net.")
     try:
@@ -57,10 +58,11 @@ def saved_method(config: dict[str, Any]) -> Method:
     return METHODS[name](**fields)
 
 
-def _read_weights(run: Run) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+def _read_weights(run: Run) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     path = run.file("model.safetensors")
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, json.loads(file.metadata()["adacorr"])
+    except (OSError, SafetensorError, KeyError, TypeError) as error:
         raise InputError(f"{path}: expected a trained model, got {error}") from error
