@@ -85,6 +85,9 @@ for _name, (_target, _help, _example) in COMMANDS.items():
     app.command(_target, name=_name, help=f"{_help}\n\nExample: adacorr {_example}")
 
 
+app.meta.suppress_keyboard_interrupt = False  # not inherited; main() words it
+
+
 @app.meta.default
 def launch(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
