@@ -133,7 +133,7 @@ class AdaCorr(Method):
 
         auto = self.burn_in == "auto"
         self._m = 0 if auto else own(self.burn_in, recipe.burn_in)  # type: ignore[arg-type]
-        self._plateau = Plateau.for_run(run)
+        self._plateau = Plateau.for_run(run, setting.labels)
         self._correct = own(self.correct_after, recipe.correct_after)
         self._refresh = own(self.refresh_after, recipe.refresh_after)
         self._epochs = run

@@ -58,7 +58,7 @@ class CoTeaching(Method):
     def start(self, setting: Setting) -> None:
         self._given = setting.labels
         self._ramp = self.ramp or scaled(10, of=200, run=setting.epochs)
-        self._plateau = Plateau.for_run(setting.epochs)
+        self._plateau = Plateau.for_run(setting.epochs, setting.labels)
         self._rate, self._since = self.noise_rate, 0
 
     def keep(self, epoch: int) -> float:

@@ -1,0 +1,428 @@
+"""One contract for every method, and what each promises beyond its loss."""
+
+import dataclasses
+import inspect
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from adacorr.core import noise
+from adacorr.core.validation import InputError
+from adacorr.train import fit
+from adacorr.train.methods import (
+    METHODS,
+    Abstention,
+    AdaCorr,
+    Backward,
+    CoTeaching,
+    Forward,
+    MentorNet,
+)
+from adacorr.train.methods.base import DROPPED, EpochEnd, Setting, Step
+from adacorr.train.methods.noise_rate import estimate_noise_rate
+from adacorr.train.methods.plateau import Plateau
+from adacorr.train.methods.snapshot import Snapshot
+
+N, D, K, EPOCHS = 120, 5, 3, 12
+CPU = torch.device("cpu")
+
+
+def make_net(k: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(D, 16), nn.ReLU(), nn.Linear(16, k))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    truth = np.arange(N) % K
+    x = (rng.normal(size=(N, D)) + 2.5 * np.eye(K, D)[truth]).astype(np.float32)
+    return x, noise.inject(truth, noise.uniform(K, 0.3), rng), truth
+
+
+def started(method, labels: torch.Tensor, epochs: int = EPOCHS):
+    method.start(Setting(labels, K, epochs, CPU))
+    return method
+
+
+def step(method, epoch: int, labels: torch.Tensor, seed: int = 0):
+    """A batch through fresh nets of the stage that `epoch` belongs to."""
+    torch.manual_seed(seed)
+    first = method.stages(EPOCHS)[0]
+    method.stage = int(epoch > first)
+    nets = method.build(make_net, K)
+    index = torch.arange(32)
+    logits = tuple(net(torch.randn(32, D)) for net in nets)
+    generator = torch.Generator().manual_seed(seed)
+    return nets, logits, Step(logits, labels[index], index, epoch, generator)
+
+
+def finished_epochs(method, labels: torch.Tensor, until: int) -> torch.Tensor:
+    """Let the method see the ends of epochs 1..until with fixed, plausible predictions."""
+    g = torch.Generator().manual_seed(1)
+    f = (2 * torch.randn(N, K, generator=g)).softmax(dim=1)
+    history = []
+    for epoch in range(1, until + 1):
+        _, _, s = step(method, epoch, labels.clamp_min(0))
+        method.loss(s)
+        history.append(
+            {"epoch": epoch, "loss": 1.0, "train_accuracy": 0.6}
+            | {"val_accuracy": 0.6, "val_loss": 1.0 + 0.1 * epoch}
+        )
+        before = labels.clone()
+        end = EpochEnd(epoch, labels, f, lambda: f, tuple(history), lambda line: None)
+        out = method.end_epoch(end)
+        assert torch.equal(labels, before), "end_epoch must not write into the labels it is given"
+        if not torch.equal(out, labels):
+            assert out.data_ptr() != labels.data_ptr()
+        labels = out
+    return labels
+
+
+@pytest.fixture(params=METHODS, ids=str)
+def make(request):
+    return METHODS[request.param]
+
+
+# -- the contract, over every method -------------------------------------------------------------
+
+
+def test_names_are_those_of_the_design():
+    design = "standard forgetting forward backward decoupling mentornet coteaching abstention"
+    assert {*design.split(), "adacorr"} <= set(METHODS)
+    for name, cls in METHODS.items():
+        assert cls.name == name
+        assert dataclasses.is_dataclass(cls)
+        assert cls.__doc__
+        source = inspect.getmodule(cls).__doc__ or ""
+        assert name == "standard" or "20" in source, "the module names its source and year"
+
+
+@pytest.mark.parametrize("epoch", [1, 4, 8, 12])
+def test_a_gradient_reaches_each_net(make, epoch):
+    labels = torch.arange(N) % K
+    method = started(make(), labels)
+    finished_epochs(method, labels, epoch - 1)
+    nets, _, s = step(method, epoch, labels)
+    loss = method.loss(s)
+    assert loss.ndim == 0
+    assert loss.isfinite()
+    loss.backward()
+    for net in nets:
+        grads = [p.grad for p in net.parameters()]
+        assert all(g is not None for g in grads)
+        assert any(g.abs().sum() > 0 for g in grads)
+
+
+def test_inputs_stay_unchanged(make):
+    labels = torch.arange(N) % K
+    method = started(make(), labels)
+    for epoch in (1, 6, 12):
+        _, logits, s = step(method, epoch, labels)
+        before = [z.detach().clone() for z in logits]
+        y, index = s.labels.clone(), s.index.clone()
+        method.loss(s)
+        method.proba(tuple(z.detach() for z in logits))
+        assert all(torch.equal(a, b) for a, b in zip(before, logits, strict=True))
+        assert torch.equal(y, s.labels)
+        assert torch.equal(index, s.index)
+    assert torch.equal(labels, torch.arange(N) % K)
+
+
+def test_proba_rows_sum_to_one(make):
+    labels = torch.arange(N) % K
+    method = started(make(), labels)
+    for epoch in (1, 12):
+        _, logits, _ = step(method, epoch, labels)
+        f = method.proba(logits)
+        assert f.shape == (32, K)
+        assert (f >= 0).all()
+        torch.testing.assert_close(f.sum(dim=1), torch.ones(32))
+
+
+def test_labels_end_as_classes_or_dropped(make):
+    labels = torch.arange(N) % K
+    out = finished_epochs(started(make(), labels), labels, EPOCHS)
+    assert out.shape == (N,)
+    assert out.dtype == torch.int64
+    assert (out >= (DROPPED if make is Abstention else 0)).all()
+    assert (out < K).all()
+
+
+@pytest.mark.parametrize("until", [1, 3, 6, 9])
+def test_state_round_trips(make, until):
+    """A copy that got the state goes on exactly as the original does."""
+    labels = torch.arange(N) % K
+    first, second = started(make(), labels), started(make(), labels)
+    current = finished_epochs(first, labels, until)
+    second.load_state({name: tensor.clone() for name, tensor in first.state().items()})
+    assert first.state().keys() == second.state().keys()
+    for name, tensor in first.state().items():
+        assert isinstance(tensor, torch.Tensor)
+        torch.testing.assert_close(second.state()[name], tensor, rtol=0, atol=0, equal_nan=True)
+    losses = []
+    for method in (first, second):
+        _, _, s = step(method, until + 1, current.clamp_min(0))
+        losses.append(method.loss(s).item())
+    assert losses[0] == losses[1]
+
+
+def test_same_seed_same_result(make, problem):
+    x, given, _ = problem
+    runs = [
+        fit(make_net, x, given, method=make(), epochs=EPOCHS, batch_size=32, seed=3)
+        for _ in range(2)
+    ]
+    assert np.array_equal(runs[0].labels, runs[1].labels)
+    assert np.array_equal(runs[0].pred_probs, runs[1].pred_probs)
+    np.testing.assert_allclose(runs[0].pred_probs.sum(axis=1), 1, atol=1e-5)
+    assert runs[0].history[-1]["loss"] == runs[1].history[-1]["loss"]
+
+
+def test_stages_fill_the_run(make):
+    for epochs in (6, 30, 180):
+        lengths = make().stages(epochs)
+        assert sum(lengths) == epochs
+        assert min(lengths) >= 1
+
+
+# -- burn-in -------------------------------------------------------------------------------------
+
+
+def lines(accuracy, loss, train=0.5):
+    return [
+        {"val_accuracy": a, "val_loss": b, "train_accuracy": train}
+        for a, b in zip(accuracy, loss, strict=True)
+    ]
+
+
+def ends_at(history):
+    rule = Plateau.for_run(30, torch.arange(10))
+    for epoch in range(1, len(history) + 1):
+        if why := rule.reason(history[:epoch]):
+            return epoch, why
+    return None
+
+
+def test_plateau_ends_where_accuracy_stands():
+    # noisy validation of a small net on MNIST with uniform noise 0.4, then of one with 0.8
+    accuracy = [0.472, 0.539, 0.556, 0.566, 0.569, 0.568, 0.570, 0.561]
+    loss = [1.935, 1.769, 1.702, 1.686, 1.684, 1.682, 1.688, 1.705]
+    epoch, why = ends_at(lines(accuracy, loss))
+    assert epoch == 6
+    assert "stands at 0.569" in why
+    accuracy = [0.127, 0.139, 0.154, 0.162, 0.165, 0.162]
+    loss = [2.293, 2.294, 2.292, 2.298, 2.300, 2.321]
+    epoch, why = ends_at(lines(accuracy, loss))
+    assert epoch == 5
+    assert "rises" in why
+
+
+def test_plateau_waits_while_only_the_loss_still_falls():
+    """With few validation samples accuracy stands by chance; the loss tells."""
+    falling = [2 * 0.9**e for e in range(10)]
+    epoch, why = ends_at(lines([0.5] * 10, falling))
+    assert epoch == 10
+    assert "third" in why
+
+
+def test_plateau_is_not_the_slow_start():
+    nothing_learnt = lines([0.1] * 9, [2.3] * 9, train=0.1)
+    assert ends_at(nothing_learnt) is None
+    assert ends_at(lines([0.1] * 9, [2.3] * 9, train=0.2))[0] == 3
+
+
+def test_plateau_waits_through_one_bad_epoch():
+    rising = [0.1 + 0.02 * e - (0.03 if e == 5 else 0) for e in range(9)]
+    assert ends_at(lines(rising, [2 - 0.05 * e for e in range(9)])) is None
+
+
+def test_plateau_without_validation_ends_at_a_third():
+    unknown = lines([None] * 10, [None] * 10)
+    assert ends_at(unknown[:9]) is None
+    assert "third" in ends_at(unknown)[1]
+
+
+def test_auto_burn_in_is_logged_and_found_before_memorising(problem):
+    x, given, _ = problem
+    notes = []
+
+    class Listener:
+        def batch(self, *_): ...
+        def epoch(self, *_): ...
+        def log(self, line):
+            notes.append(line)
+
+    fit(make_net, x, given, method=AdaCorr(), epochs=30, batch_size=32, progress=Listener())
+    (line,) = [note for note in notes if "burn-in ends" in note]
+    assert int(line.split()[1].rstrip(":")) <= 10
+
+
+# -- the methods' own promises -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [Forward, Backward])
+@pytest.mark.parametrize("estimator", ["anchor", "confident"])
+def test_transition_is_estimated_at_the_lowest_validation_loss(cls, estimator):
+    labels = torch.arange(N) % K
+    method = started(cls(estimator=estimator, estimate_epochs=3), labels)
+    good = 0.8 * nn.functional.one_hot(labels, K) + 0.2 / K
+    history, notes = [], []
+    for epoch, loss in enumerate((1.0, 0.5, 0.9), start=1):
+        history.append({"val_loss": loss, "val_accuracy": 0.5})
+        f = good if epoch == 2 else torch.full((N, K), 1 / K)
+        method.end_epoch(EpochEnd(epoch, labels, f, lambda f=f: f, tuple(history), notes.append))
+    T = method.state()["T"]
+    torch.testing.assert_close(T.sum(dim=1), torch.ones(K))
+    assert (T.diagonal() > 0.8).all()
+    assert "epoch 2" in notes[0]
+
+
+def test_given_transition_needs_no_first_stage():
+    T = noise.uniform(K, 0.2)
+    method = started(Forward(T=T), torch.arange(N) % K)
+    assert method.stages(30) == [30]
+    np.testing.assert_allclose(method.state()["T"], T, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.4, 0.6])
+def test_noise_rate_from_exact_noisy_posteriors(rate):
+    """With predictions equal to the noisy posterior, the confident joint finds the rate."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 20_000)
+    T = noise.uniform(5, rate)
+    eta = 0.9 * np.eye(5)[truth] + 0.02
+    given = noise.inject(truth, T, rng)
+    found = estimate_noise_rate(torch.from_numpy(given), torch.from_numpy(eta @ T))
+    assert found == pytest.approx(rate, abs=0.03)
+
+
+def test_coteaching_keeps_less_and_less():
+    method = started(CoTeaching(noise_rate=0.4), torch.arange(N) % K, epochs=200)
+    assert [method.keep(e) for e in (5, 10, 11)] == pytest.approx([0.8, 0.6, 0.6])
+    auto = started(CoTeaching(), torch.arange(N) % K, epochs=200)
+    assert auto.keep(5) == 1.0
+
+
+def test_mentornet_threshold_is_a_moving_percentile():
+    labels = torch.arange(N) % K
+    method = started(MentorNet(noise_rate=0.25), labels)
+    expected = None
+    for seed in range(3):
+        _, logits, s = step(method, 1, labels, seed)
+        losses = nn.functional.cross_entropy(logits[0], s.labels, reduction="none")
+        now = float(np.quantile(losses.detach().numpy(), 0.75))
+        expected = now if expected is None else 0.5 * expected + 0.5 * now
+        method.loss(s)
+    assert method.state()["threshold"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_abstention_price_rises_to_its_end_and_drops_the_abstained():
+    labels = torch.arange(N) % K
+    method = started(Abstention(first_stage=0.5), labels)
+    out = finished_epochs(method, labels, 5)
+    start = method.alpha(method._warmup + 1)
+    assert start.item() == pytest.approx(method.state()["average"].item() / 64)
+    assert method.alpha(6).item() == pytest.approx(1.0)
+    method.stage = 0
+    logits = torch.zeros(N, K + 1)
+    logits[:40, K] = 5.0  # abstains on the first 40
+    method.loss(Step((logits,), labels, torch.arange(N), 6, torch.Generator()))
+    line = {"val_loss": 1.0, "val_accuracy": 0.5}
+    end = EpochEnd(6, out, logits[:, :K], lambda: logits[:, :K], (line,), lambda _: None)
+    dropped = method.end_epoch(end)
+    assert (dropped[:40] == DROPPED).all()
+    assert torch.equal(dropped[40:], labels[40:])
+
+
+def test_abstention_never_empties_a_class():
+    labels = torch.arange(N) % K
+    method = started(Abstention(), labels)
+    logits = torch.zeros(N, K + 1)
+    logits[:, K] = 5.0 * (labels == 1)
+    method._average = torch.tensor(1.0)
+    method.loss(Step((logits,), labels, torch.arange(N), 6, torch.Generator()))
+    line = {"val_loss": 1.0, "val_accuracy": 0.5}
+    end = EpochEnd(6, labels, logits[:, :K], lambda: logits[:, :K], (line,), lambda _: None)
+    assert (method.end_epoch(end) == labels).all()
+
+
+@pytest.mark.parametrize("delta", [0.9, "auto"])
+@pytest.mark.parametrize("predictions", ["fresh", "running"])
+def test_adacorr_corrects(problem, delta, predictions):
+    x, given, truth = problem
+    method = AdaCorr(delta=delta, predictions=predictions)
+    result = fit(make_net, x, given, method=method, epochs=30, batch_size=16, lr=2e-2)
+    gain = 0.1 if delta == 0.9 else 0.03  # the posterior rule is the more careful one
+    assert np.mean(result.labels == truth) > np.mean(given == truth) + gain
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+def elements(method) -> int:
+    return sum(tensor.numel() for tensor in method.state().values())
+
+
+def test_adacorr_state_is_n_by_k_and_with_top_k_n_by_that():
+    n, k = 200, 500
+    labels = torch.arange(n) % k
+    f = torch.full((n, k), 1 / k)
+    for top, bound in ((None, n * k + 1), (4, 2 * 4 * n + 1)):
+        method = AdaCorr(burn_in=1, top_k=top)
+        method.start(Setting(labels, k, 6, CPU))
+        line = {"val_loss": 1.0, "val_accuracy": 0.5}
+        method.end_epoch(EpochEnd(1, labels, f, lambda: f, (line,), lambda _: None))
+        assert n < elements(method) <= bound
+
+
+def test_snapshot_keeps_the_largest_and_spreads_the_rest():
+    f = torch.tensor([[0.5, 0.3, 0.1, 0.06, 0.04], [0.0, 0.1, 0.2, 0.3, 0.4]])
+    snapshot = Snapshot(5, top_k=2)
+    snapshot.take(f)
+    expected = [[0.5, 0.3, 0.2 / 3, 0.2 / 3, 0.2 / 3], [0.1, 0.1, 0.1, 0.3, 0.4]]
+    torch.testing.assert_close(snapshot.rows(torch.tensor([0, 1])), torch.tensor(expected))
+    whole = Snapshot(5, top_k=None)
+    whole.take(f)
+    f[0] = 0.2  # a snapshot is a copy
+    assert whole.rows(torch.tensor([0]))[0, 0].item() == 0.5
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make_bad", "message"),
+    [
+        (lambda: AdaCorr(recipe="papr"), "recipe: expected paper or released, got 'papr'"),
+        (lambda: AdaCorr(burn_in=0), "burn_in: expected a whole number >= 1, got 0"),
+        (lambda: AdaCorr(burn_in="late"), "burn_in: expected"),
+        (lambda: AdaCorr(delta=0), "delta: expected a number"),
+        (lambda: AdaCorr(delta="often"), "delta: expected"),
+        (lambda: AdaCorr(predictions="stale"), "predictions: expected fresh or running"),
+        (lambda: AdaCorr(window=3), "window: expected 1 with fresh predictions, got 3"),
+        (lambda: started(AdaCorr(top_k=3), torch.zeros(4).long()), "top_k: expected 1 to 2"),
+        (lambda: CoTeaching(noise_rate=1.2), "noise_rate: expected a number in"),
+        (lambda: MentorNet(noise_rate=-0.1), "noise_rate: expected a number in"),
+        (lambda: METHODS["forgetting"](dropout=1.0), "dropout: expected a number"),
+        (lambda: METHODS["decoupling"](least=0), "least: expected a number"),
+        (lambda: Forward(estimator="guess"), "estimator: expected anchor or confident"),
+        (lambda: Forward(estimate_epochs=5).stages(5), "epochs: expected more than the 5"),
+        (lambda: started(Backward(T=[[1, 0], [0, 1]]), torch.zeros(4).long()), "T: expected"),
+        (lambda: Abstention().stages(2), "epochs: expected at least 3"),
+    ],
+)
+def test_bad_values_get_one_clear_line(make_bad, message):
+    with pytest.raises(InputError) as caught:
+        make_bad()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_math_of_the_schedule_is_finite():
+    """A run of one epoch after burn-in never divides by zero."""
+    method = started(Abstention(first_stage=0.5), torch.arange(N) % K, epochs=4)
+    method._average = torch.tensor(0.5)
+    assert math.isfinite(method.alpha(2).item())
