@@ -135,7 +135,7 @@ def tsybakov(
 
     fit, interval = fit_run(RunData.open(Run.open(run)), split, seed)
     numbers = {**fit.as_dict(), "interval": interval.as_dict(), "run": str(run), "split": split}
-    drawings = {"tsybakov": figures.draw_tsybakov(fit, "η_u - η_s (best minus second best)")}
+    drawings = {"tsybakov": figures.draw_tsybakov(fit, "(best minus second best η)")}
     _finish("tsybakov", numbers, drawings, _fit_lines(fit, interval), output, json, quiet)
 
 

@@ -39,14 +39,14 @@ def _tsybakov(axes: Axes, fit: TsybakovFit, margin: str) -> None:
         markersize=4,
         label="observed share of samples",
     )
-    line = f"least squares: {fit.C:.2f} $t^{{{fit.lam:.2f}}}$  ($R^2$ = {fit.r2:.2f})"
+    line = f"least squares: {fit.C:.2f} · t^{fit.lam:.2f}  (R² = {fit.r2:.2f})"
     axes.loglog(fit.grid, fit.C * fit.grid**fit.lam, color=PALETTE["red"], label=line)
     axes.loglog(
         fit.grid,
         fit.envelope * fit.grid**fit.lam,
         "--",
         color=PALETTE["green"],
-        label=f"upper envelope: {fit.envelope:.2f} $t^{{{fit.lam:.2f}}}$",
+        label=f"upper envelope: {fit.envelope:.2f} · t^{fit.lam:.2f}",
     )
     axes.set(xlabel=f"t, compared with the margin {margin}", ylabel="share with margin ≤ t")
     axes.legend(loc="lower right", frameon=False)
@@ -213,7 +213,7 @@ def draw_pair(result: PairResult) -> Figure:
     """The counterpart of the paper's CIFAR figure for a pair of runs."""
     figure = new_figure(11, 5.0)
     left, right = figure.subplots(1, 2)
-    _tsybakov(left, result.fit, "$η_u - η_s$")
+    _tsybakov(left, result.fit, "(best minus second best η)")
     _title(left, "How many samples lie near the decision boundary?")
     right.plot(
         result.eps,

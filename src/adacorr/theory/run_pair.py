@@ -154,8 +154,23 @@ def match_runs(
     f = ours.pred_probs[a].astype(np.float64)
     eta = theirs.pred_probs[b].astype(np.float64)
     truth = None if ours.truth is None else ours.truth[a]
+    _check_same_samples(noisy, clean, truth, theirs.given[b])
     T, source = _find_T(noisy, spec, ours.given[a], truth, eta)
     return Pair(ours.given[a], f, eta, T, source)
+
+
+def _check_same_samples(
+    noisy: RunData, clean: RunData, truth: NDArray[np.int64] | None, labels: NDArray[np.int64]
+) -> None:
+    """An index says nothing when the runs took different subsets; the labels tell."""
+    if truth is None or not (truth >= 0).any():
+        return
+    agree = float(np.mean(truth[truth >= 0] == labels[truth >= 0]))
+    if agree < 0.99:
+        raise InputError(
+            f"{clean.run.path}: expected clean labels of the samples of {noisy.run.path}, "
+            f"got labels that equal its truth in {100 * agree:.0f}% of the rows"
+        )
 
 
 def recorded_noise(run: RunData) -> str | None:
@@ -174,15 +189,15 @@ def _find_T(
     spec = spec or recorded_noise(noisy)
     if spec is not None:
         return noise.parse(spec, noisy.n_classes), spec
-    one_hot = np.eye(noisy.n_classes)[given]
+    identity = np.eye(noisy.n_classes)
     if truth is not None and (truth >= 0).all():
-        counts = np.eye(noisy.n_classes)[truth].T @ one_hot
-        size = counts.sum(axis=1, keepdims=True)
-        T = np.where(size > 0, counts / np.maximum(size, 1), np.eye(noisy.n_classes))
-        return T, "counts of truth and given labels"
-    # E[one hot of given | x] = eta T, so T is the regression of the one on the other.
-    T = np.clip(np.linalg.lstsq(eta, one_hot, rcond=None)[0], 0, None)
-    return T / T.sum(axis=1, keepdims=True), "least squares of the given labels on eta"
+        weight, source = identity[truth].T @ identity[given], "counts of truth and given labels"
+    else:  # E[one hot of given | x] = eta T, so T is the regression of the one on the other
+        weight = np.clip(np.linalg.lstsq(eta, identity[given], rcond=None)[0], 0, None)
+        source = "least squares of the given labels on eta"
+    size = weight.sum(axis=1, keepdims=True)
+    T = np.divide(weight, size, out=identity.copy(), where=size > 0)  # unseen classes: kept
+    return T, source
 
 
 def compare(pair: Pair) -> PairResult:

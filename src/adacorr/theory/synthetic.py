@@ -32,7 +32,7 @@ from adacorr.core.tsybakov import (
 
 DIMENSIONS = 10
 SAMPLES = 20_000
-TSNE_SAMPLES = 800
+TSNE_SAMPLES = 500
 NOISES = {"symmetric": (0.2, 0.2), "asymmetric": (0.2, 0.0)}
 """(tau10, tau01) at the paper's noise level of 20%: both ways, and from class 1 to class 0 only."""
 
