@@ -1,0 +1,185 @@
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from adacorr.report import write_report
+from adacorr.report.page import render
+from adacorr.rundata import RunData
+
+NAUGHTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{{ 7*7 }}", "$\\frac$"]
+
+
+class Tags(HTMLParser):
+    """Collects tags, and the addresses that a browser would follow by itself."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.images_without_text = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        found = dict(attrs)
+        self.addresses += [found[name] for name in ("src", "xlink:href") if name in found]
+        if tag == "img" and not found.get("alt"):
+            self.images_without_text += 1
+        if tag == "svg" and not (found.get("role") == "img" and found.get("aria-label")):
+            self.images_without_text += 1
+
+
+def page(run) -> str:
+    return render(RunData.open(run))
+
+
+def test_every_part_is_there(make_run):
+    html = page(make_run(epochs=5, data={"source": "digits"}))
+    for title in (
+        "What changed",
+        "Likelihood ratio of the labels in doubt",
+        "Reliability of the probabilities",
+        "Certified radius",
+        "Estimated noise",
+        "Bound against the model&#39;s error",
+        "Convergence during training",
+        "Most certain changes",
+        "Most doubtful changes",
+        "Run it again",
+        "What such a number assumes",
+    ):
+        assert title in html, title
+    assert "adacorr fit things" in html
+    assert html.count("data:image/png;base64,") == 24  # thumbnails of the digits
+    assert "threshold δ = 0.9" in html
+
+
+def test_nothing_is_fetched_and_all_pictures_speak(make_run):
+    tags = Tags(page(make_run(k=100, n=2000, epochs=3, data={"source": "digits"})))
+    assert not {"script", "link", "iframe", "object", "form"} & set(tags.tags)
+    assert all(a.startswith(("data:", "#")) for a in tags.addresses)
+    assert tags.images_without_text == 0
+    assert tags.tags.count("svg") >= 6
+
+
+@pytest.mark.parametrize("k", [2, 12, 13, 100])
+def test_any_number_of_classes_stays_small(make_run, k):
+    html = page(make_run(k=k, n=1500))
+    assert len(html.encode()) < 3_000_000
+    assert "class 1" in html
+    assert ('class="heat"' in html) == (k <= 12)
+
+
+def test_zero_flips_no_probabilities_no_metrics(make_run):
+    html = page(make_run(flips=False, probs=False))
+    assert "No label was changed" in html
+    assert "stores no probabilities" in html
+    assert "Convergence" not in html
+
+
+def test_names_are_text(make_run):
+    html = page(make_run(class_names=NAUGHTY))
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "{{ 7*7 }}" in html
+
+
+def test_names_are_text_in_pictures_too(make_run):
+    names = NAUGHTY + [f"c{i}" for i in range(20)]
+    html = page(make_run(k=24, n=3000, class_names=names))
+    assert "<script" not in html
+    assert "$\\frac$" in html  # drawn as it is, not as mathematics
+
+
+def test_missing_source_is_said(make_run):
+    html = page(make_run(data={"source": "/nowhere/at/all.csv"}))
+    assert "Samples are not shown" in html
+    assert "Most certain changes" in html
+
+
+def test_stored_results_win_and_a_note_is_shown(make_run):
+    run = make_run()
+    with run.file("config.toml").open("a") as handle:
+        handle.write("[result]\nnoise_rate = 0.123\nexpected_wrong_flips = 4567.0\n")
+        handle.write('note = "few samples of class 3"\n')
+    html = page(run)
+    assert "12.3%" in html
+    assert "4,567" in html
+    assert "few samples of class 3" in html
+
+
+def test_no_confidence_no_number(make_run):
+    html = page(make_run(confidence=False))
+    assert "cannot be estimated: this run stores no confidence per label" in html
+
+
+def test_no_bare_error_limit(make_run):
+    assert not re.search(r"error\s*(<=|≤|&lt;=)\s*[\d.]+%", page(make_run()))
+
+
+def test_written_atomically_where_asked(make_run, tmp_path):
+    run = make_run()
+    assert write_report(run) == run.file("report.html")
+    target = tmp_path / "other.html"
+    assert write_report(run, target) == target
+    assert target.read_text() == run.file("report.html").read_text()
+    with pytest.raises(OSError, match="no-such"):
+        write_report(run, tmp_path / "no-such" / "report.html")
+
+
+def test_a_link_in_place_of_the_report_is_replaced_not_followed(make_run, tmp_path):
+    run = make_run()
+    victim = tmp_path / "victim.txt"
+    victim.write_text("precious")
+    run.file("report.html").symlink_to(victim)
+    write_report(run)
+    assert victim.read_text() == "precious"
+    assert not run.file("report.html").is_symlink()
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from adacorr.report import write_report
+from adacorr.runs import Run
+write_report(Run.open(Path(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_a_million_rows_in_bounded_memory(make_run):
+    small, big = make_run("small", n=1000, k=10), make_run("big", n=1_000_000, k=10)
+    peaks = [
+        int(subprocess.check_output([sys.executable, "-c", PEAK, run.path])) for run in (small, big)
+    ]
+    # 40 MB of probabilities are mapped and read once; the estimates take a few copies of them.
+    assert peaks[1] - peaks[0] < 500
+    assert run_size(big) < 3_000_000
+
+
+def run_size(run) -> int:
+    return run.file("report.html").stat().st_size
+
+
+def test_same_run_same_page(make_run):
+    run = make_run(epochs=3)
+    assert page(run) == page(run)
+
+
+def test_row_positions_are_the_runs_own(make_run):
+    """`index` names the sample in its source; probabilities are found by row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    run = make_run(data={"source": "digits"})
+    table = pq.read_table(run.file("labels.parquet"))
+    moved = pa.array(np.arange(300) + 1000)
+    pq.write_table(table.set_column(0, "index", moved), run.file("labels.parquet"))
+    html = page(run)
+    assert re.search(r"index 1[0-2]\d\d ·", html)
+    assert html.count("data:image/png;base64,") == 24
