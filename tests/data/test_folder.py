@@ -75,6 +75,8 @@ def test_too_few_classes_are_explained(tmp_path: Path, image_folder: Path) -> No
         path.unlink()
     with pytest.raises(InputError, match="got images only in cat"):
         load(image_folder)
+    with pytest.raises(InputError, match="got images without a class folder"):
+        load(image_folder / "cat")
 
 
 def test_large_folders_stay_on_disk(image_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ def load_folder(folder: Path, image_size: int | None, skip_unreadable: bool) -> 
     names = tuple(name for name in classes if by_class[name])
     if len(names) < 2:
         got = f"images only in {names[0]}" if names else "no image in any"
+        if not names and any(path.parent == folder for path in image_files(folder)):
+            got = "images without a class folder"
         raise InputError(
             f"{folder}: expected at least 2 subfolders with images, one per class, got {got}"
         )

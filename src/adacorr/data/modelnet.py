@@ -191,7 +191,7 @@ def sample_surface(
 
 def unit_ball(cloud: NDArray[np.floating]) -> NDArray[np.float32]:
     """Centred on the mean point, the farthest point at distance one."""
-    centred = cloud - cloud.mean(axis=0)
+    centred = cloud - cloud.mean(axis=0, dtype=np.float64)
     return (centred / max(float(np.linalg.norm(centred, axis=1).max()), 1e-12)).astype(np.float32)
 
 
@@ -224,14 +224,22 @@ def _read_hdf5(files: dict[str, Callable[[], bytes]], path: Path) -> Splits:
     return Splits(parts[0], test=parts[1])
 
 
+def _plain_dataset(found: Any) -> Any:
+    """A dataset stored in the file itself: one that points at other files is not followed."""
+    import h5py
+
+    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
+        raise ValueError("something else than a plain dataset")
+    return found
+
+
 def _read_h5(raw: bytes, where: str, n_classes: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The first 1,024 of each model's 2,048 points, which come in random order."""
     import h5py
 
     try:
         with h5py.File(io.BytesIO(raw), "r") as handle:
-            data: Any = handle["data"]
-            label: Any = handle["label"]
+            data, label = (_plain_dataset(handle[key]) for key in ("data", "label"))
             clouds = np.asarray(data[:, :POINTS, :], dtype=np.float32)
             labels = np.asarray(label[...]).reshape(-1).astype(np.int64)
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:

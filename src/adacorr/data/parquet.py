@@ -23,7 +23,8 @@ def read_table(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: expected a complete parquet file, got {error}") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: expected a complete parquet file, got {reason}") from error
 
 
 def read_image_shards(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,7 @@ def _read_csv(path: Path) -> pa.Table:
             read_options=csv.ReadOptions(column_names=names),
             parse_options=csv.ParseOptions(delimiter=separator),
         )
-    except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected a readable table, got {reason}") from error
 

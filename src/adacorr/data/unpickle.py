@@ -93,9 +93,8 @@ def read_pickle(raw: bytes, where: str) -> dict[str, Any]:
 def read_torch(path: Path) -> dict[str, Any]:
     """The dict of arrays of a ``torch.save`` file, in its zip or its older form."""
     raw = path.read_bytes()
-    if zipfile.is_zipfile(io.BytesIO(raw)):
-        return _guard(lambda: _zipped(raw), str(path))
-    return _guard(lambda: _legacy(raw), str(path))
+    read = _zipped if raw[:2] == b"PK" else _legacy
+    return _guard(lambda: read(raw), str(path))
 
 
 def _zipped(raw: bytes) -> Any:
