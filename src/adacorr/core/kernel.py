@@ -121,15 +121,12 @@ def _call_numba(
         f = f.astype(np.float32)
     f, labels = np.ascontiguousarray(f), np.ascontiguousarray(labels)
     single = f.dtype == np.float32
-    # Non-negative floats order like their bits as integers, negative ones and NaN stand out:
-    # integer comparisons check and rank at once, and compilers vectorise them.
+    # Non-negative floats order like their bits as integers, and the sign bit tells the others:
+    # integer operations rank and check at once, and compilers vectorise them.
     bits = f.view(np.int32 if single else np.int64)
-    infinity = np.array(np.inf, f.dtype).view(bits.dtype)[()]
     low, high = 1 - SURE_TOLERANCE, 1 + SURE_TOLERANCE
     kernel = _numba_kernels()[0 if single else 1]
-    return kernel(
-        labels, f.ravel(), bits.ravel(), delta, infinity, low, high, suggested, ratio, flipped
-    )
+    return kernel(labels, f.ravel(), bits.ravel(), delta, low, high, suggested, ratio, flipped)
 
 
 @cache
@@ -147,51 +144,49 @@ def _numba_kernels() -> tuple[Kernel, Kernel]:
         return numba.njit(_rows_packed, **options), numba.njit(_rows_select, **options)
 
 
-def _rows_packed(labels, f, bits, delta, infinity, low, high, suggested, ratio, flipped):
+def _rows_packed(labels, f, bits, delta, low, high, suggested, ratio, flipped):
     """float32: value and index share one 64-bit key, so that argmax is a plain maximum."""
     n, k = labels.size, f.size // labels.size
     uniform, d = delta.shape[0] == 1, delta[0, 0]
     mask = np.int64((1 << _INDEX_BITS) - 1)
-    smallest, largest, wrong = bits[0], bits[0], 0
+    signs, wrong = bits[0], 0  # a NaN or infinity shows in the sum, a negative entry here
     for i in range(n):
         start = np.uint64(i) * np.uint64(k)
         total, key = np.float32(0), np.int64(-1)
         for j in range(np.uint64(k)):
             b = bits[start + j]
             total += f[start + j]
-            smallest = min(smallest, b)
+            signs |= b
             key = max(key, (np.int64(b) << _INDEX_BITS) | (mask - np.int64(j)))
         m, y = np.uint64(mask - (key & mask)), np.uint64(labels[i])
-        largest = max(largest, np.int32(key >> _INDEX_BITS))
         if not (total >= low and total <= high) or y >= np.uint64(k):
             wrong, m, y = 1, np.uint64(0), np.uint64(0)
         r = np.float64(f[start + y]) / np.float64(f[start + m])
         suggested[i], ratio[i] = m, r
         flipped[i] = (r < (d if uniform else delta[m, y])) & (m != y)
-    return 1 if wrong or smallest < 0 or largest >= infinity else 0
+    return 1 if wrong or signs < 0 else 0
 
 
-def _rows_select(labels, f, bits, delta, infinity, low, high, suggested, ratio, flipped):
+def _rows_select(labels, f, bits, delta, low, high, suggested, ratio, flipped):
     """float64: the same by conditional moves, since a key of 64 bits has no room for an index."""
     n, k = labels.size, f.size // labels.size
     uniform, d = delta.shape[0] == 1, delta[0, 0]
-    smallest, largest, wrong = bits[0], bits[0], 0
+    signs, wrong = bits[0], 0
     for i in range(n):
         start = np.uint64(i) * np.uint64(k)
         total, best, m = f[start], bits[start], np.uint64(0)
-        smallest = min(smallest, best)
+        signs |= best
         for j in range(np.uint64(1), np.uint64(k)):
             b = bits[start + j]
             total += f[start + j]
-            smallest = min(smallest, b)
+            signs |= b
             greater = b > best
             best = b if greater else best
             m = j if greater else m
         y = np.uint64(labels[i])
-        largest = max(largest, best)
         if not (total >= low and total <= high) or y >= np.uint64(k):
             wrong, m, y = 1, np.uint64(0), np.uint64(0)
         r = f[start + y] / f[start + m]
         suggested[i], ratio[i] = m, r
         flipped[i] = (r < (d if uniform else delta[m, y])) & (m != y)
-    return 1 if wrong or smallest < 0 or largest >= infinity else 0
+    return 1 if wrong or signs < 0 else 0
