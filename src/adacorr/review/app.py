@@ -221,8 +221,10 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     page = (folder / "index.html").read_bytes()
 
     @app.get("/")
-    def index(token: Annotated[str | None, Query(max_length=100)] = None) -> Response:
-        if not guard.admits(token):
+    def index(
+        request: Request, token: Annotated[str | None, Query(max_length=100)] = None
+    ) -> Response:
+        if not guard.admits(token, request.cookies):
             return PlainTextResponse(
                 "This review asks for a token: open the address that adacorr printed.", 403
             )

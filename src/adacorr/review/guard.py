@@ -51,11 +51,15 @@ class Guard:
     token: str | None
     session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
-    def admits(self, token: str | None) -> bool:
-        """May a visitor with this token in the address have the page?"""
-        if self.token is None:
+    def admits(self, token: str | None, cookies: Mapping[str, str]) -> bool:
+        """May a visitor with this token in the address, or with these cookies, have the page?"""
+        if self.token is None or self.knows(cookies):
             return True
         return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+
+    def knows(self, cookies: Mapping[str, str]) -> bool:
+        """Is this visitor's session open?"""
+        return hmac.compare_digest(cookies.get(self.cookie, "").encode(), self.session.encode())
 
     @property
     def cookie(self) -> str:
@@ -75,8 +79,7 @@ class Guard:
             return Problem(403, "expected a request from this page, got one from another origin")
         if method not in _SAFE_METHODS and not _short_body(headers):
             return Problem(413, f"expected a body of at most {_MAX_BODY} bytes, got more")
-        known = hmac.compare_digest(cookies.get(self.cookie, "").encode(), self.session.encode())
-        if path.startswith("/api/") and not known:
+        if path.startswith("/api/") and not self.knows(cookies):
             return Problem(401, "expected an open session, got none: load the page again")
         return None
 

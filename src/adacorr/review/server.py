@@ -7,6 +7,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adacorr.core.validation import InputError
@@ -56,10 +57,11 @@ def serve(
     address = _address(host, port, guard.token)
     if guard.token:
         say(f"Reachable from other machines on {host}; the address holds the token that is needed:")
-    say(f"Review at {address} (stop with Ctrl-C; decisions are saved as you make them)")
-    if browser:
-        threading.Timer(0.5, webbrowser.open, (address,)).start()
-    _run(app, listener)
+    with suppress(KeyboardInterrupt), listener:  # the usual way to end a review
+        say(f"Review at {address} (stop with Ctrl-C; decisions are saved as you make them)")
+        if browser:
+            threading.Timer(0.5, webbrowser.open, (address,)).start()
+        _run(app, listener)
     say(f"Stopped. The decisions are in {run.file(DATABASE)}")
 
 
@@ -103,12 +105,7 @@ def _run(app: FastAPI, listener: socket.socket) -> None:
     import uvicorn
 
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    except KeyboardInterrupt:
-        pass  # the usual way to end a review
-    finally:
-        listener.close()
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _address(host: str, port: int, token: str | None) -> str:

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+
+from adacorr.review.queue import load_flips
+from adacorr.review.server import DATABASE
+from adacorr.review.store import Store
+from adacorr.rundata import RunData
+from adacorr.runs import Run
+
+
+@pytest.fixture
+def open_store() -> Callable[[Run], Store]:
+    def make(run: Run) -> Store:
+        data = RunData.open(run)
+        return Store(run.file(DATABASE), load_flips(data), data.n_classes)
+
+    return make
+
+
+@dataclass
+class Server:
+    """``adacorr review`` in a process of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+    said: list[str]
+
+    def kill(self) -> None:
+        self.process.kill()  # SIGKILL: no chance to tidy up
+        self.process.wait()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(run: Run, *flags: str) -> Server:
+        command = [sys.executable, "-m", "adacorr", "review", str(run.path), "--no-browser"]
+        process = subprocess.Popen(
+            [*command, "--port", "0", *flags], stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        said: list[str] = []
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            found = re.search(r"http://\S+", line)
+            if found:
+                return Server(process, found.group(), said)
+        raise AssertionError(f"the server did not start: {said}")
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,222 @@
+import pytest
+from fastapi.testclient import TestClient
+
+from adacorr.core.certificate import flip_error_limit, reviews_needed
+from adacorr.review.app import Desk, create_app
+from adacorr.review.guard import Guard
+from adacorr.review.server import DATABASE
+from adacorr.rundata import RunData
+
+BASE = "http://127.0.0.1:8350"
+
+
+@pytest.fixture
+def start(make_run):
+    def make(token=None, host="127.0.0.1", **options):
+        run = make_run(**options)
+        desk = Desk.open(RunData.open(run), run.file(DATABASE))
+        app = create_app(desk, Guard(host, 8350, token))
+        client = TestClient(app, base_url=BASE, headers={"Origin": BASE})
+        return desk, client
+
+    return make
+
+
+@pytest.fixture
+def opened(start):
+    desk, client = start()
+    assert client.get("/").status_code == 200
+    return desk, client
+
+
+def decide(client, *decisions, reviewer="Ann"):
+    return client.post("/api/decide", json={"reviewer": reviewer, "decisions": list(decisions)})
+
+
+def test_page_and_files_have_strict_headers(opened):
+    _, client = opened
+    for path in ("/", "/app.js", "/api.js", "/view.js", "/style.css", "/icon.svg", "/api/run"):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    cookie = client.get("/").headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/docs",
+        "/redoc",
+        "/openapi.json",
+        "/static/app.js",
+        "/../pyproject.toml",
+        "/..%2f..%2fetc/passwd",
+        "/api/image/..%2f..%2fetc%2fpasswd",
+        "/api/fields/-1",
+        "/api/fields/1e3",
+        "/api/fields/99999999",
+        "/api/image/999999999999999999999",
+        "/config.toml",
+        "/review.sqlite",
+    ],
+)
+def test_nothing_else_is_served(opened, path):
+    _, client = opened
+    assert client.get(path).status_code in (404, 422)
+
+
+def test_without_the_page_there_is_no_api(start):
+    _, client = start()
+    assert client.get("/api/run").status_code == 401
+    assert decide(client, {"flip": 0, "choice": "accept"}).status_code == 401
+
+
+def test_foreign_host_and_origin(opened):
+    desk, client = opened
+    assert client.get("/api/run", headers={"Host": "evil.example"}).status_code == 400
+    sent = {"reviewer": "Ann", "decisions": [{"flip": 0, "choice": "accept"}]}
+    answer = client.post("/api/decide", json=sent, headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 403
+    assert not desk.store.state.any()
+
+
+def test_token_is_demanded_beyond_this_machine(start):
+    _, client = start(token="tell-me", host="0.0.0.0")
+    assert client.get("/").status_code == 403
+    assert client.get("/?token=guess").status_code == 403
+    assert client.get("/api/run").status_code == 401
+    assert client.get("/?token=tell-me").status_code == 200  # redirected, with the cookie
+    assert client.get("/api/run").status_code == 200
+
+
+def test_items_tell_what_the_run_says(opened):
+    desk, client = opened
+    (item, *_) = client.get("/api/queue?client=a&order=doubtful").json()
+    flip = item["flip"]
+    assert item["sample"] == desk.flips.index[flip]
+    assert item["given"] == desk.flips.given[flip]
+    assert item["confidence"] == pytest.approx(desk.flips.confidence.min(), abs=1e-4)
+    bars = dict(map(tuple, item["bars"]))
+    assert desk.data.pred_probs is not None
+    row = desk.data.pred_probs[desk.flips.row[flip]]
+    assert {item["given"], item["proposed"]} <= set(bars)
+    for label, p in bars.items():
+        assert p == pytest.approx(row[label], abs=1e-4)
+    assert list(bars.values()) == sorted(bars.values(), reverse=True)
+
+
+def test_decide_undo_and_counts(opened):
+    desk, client = opened
+    answer = decide(client, {"flip": 0, "choice": "accept"}, {"flip": 1, "choice": "reject"}).json()
+    assert answer["refused"] == []
+    assert (answer["progress"]["accepted"], answer["progress"]["rejected"]) == (1, 1)
+    assert answer["progress"]["reviewers"] == {"Ann": 2}
+    answer = client.post("/api/undo", json={"reviewer": "Ann"}).json()
+    assert answer["item"]["flip"] == 1
+    assert answer["progress"]["rejected"] == 0
+    refused = decide(client, {"flip": 0, "choice": "reject"}, reviewer="Bob").json()["refused"]
+    assert refused == [{"flip": 0, "choice": "accept", "label": None, "reviewer": "Ann"}]
+    assert desk.store.state[0] == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"flip": -1, "choice": "accept"},
+        {"flip": 10**6, "choice": "accept"},
+        {"flip": "0", "choice": "accept"},
+        {"flip": 0.5, "choice": "accept"},
+        {"flip": 0, "choice": "delete"},
+        {"flip": 0, "choice": "other"},
+        {"flip": 0, "choice": "other", "label": 4},
+        {"flip": 0, "choice": "other", "label": -1},
+        {"flip": 0, "choice": "accept", "label": 1},
+        {"flip": 0, "choice": "accept", "path": "/etc/passwd"},
+        {"choice": "accept"},
+        "accept",
+    ],
+)
+def test_odd_decisions_are_refused(opened, wrong):
+    desk, client = opened
+    assert decide(client, wrong).status_code in (404, 422)
+    assert not desk.store.state.any()
+
+
+def test_names_of_reviewers_are_bounded_and_cleaned(opened):
+    _, client = opened
+    assert decide(client, {"flip": 0, "choice": "accept"}, reviewer="").status_code == 422
+    assert decide(client, {"flip": 0, "choice": "accept"}, reviewer="x" * 61).status_code == 422
+    answer = decide(client, {"flip": 0, "choice": "accept"}, reviewer="<b>\x00").json()
+    assert list(answer["progress"]["reviewers"]) == ["<b>\ufffd"]
+
+
+def test_audit_states_the_clopper_pearson_limit(opened):
+    desk, client = opened
+    total, order = len(desk.flips), desk.queue.orders["audit"].tolist()
+    fresh = client.get("/api/progress").json()["audit"]
+    assert fresh["needed"] == reviews_needed(0.05, n_flips=total)
+    assert fresh["limit"] == 1
+    said = [{"flip": flip, "choice": "accept"} for flip in order[:20]]
+    said[7]["choice"] = "reject"
+    audit = decide(client, *said).json()["progress"]["audit"]
+    assert (audit["reviewed"], audit["wrong"]) == (20, 1)
+    assert audit["limit"] == pytest.approx(flip_error_limit(1, 20, n_flips=total))
+    assert audit["needed"] == reviews_needed(0.05, n_wrong=1, n_flips=total) - 20
+    later = decide(client, {"flip": order[25], "choice": "reject"}).json()["progress"]["audit"]
+    assert later == audit  # not part of the unbroken sample
+
+
+def test_audit_with_too_many_wrong_is_out_of_reach(opened):
+    desk, client = opened
+    order = desk.queue.orders["audit"].tolist()
+    audit = decide(client, *[{"flip": f, "choice": "reject"} for f in order[:50]]).json()
+    assert audit["progress"]["audit"]["needed"] is None
+
+
+def test_pictures_and_fields(start):
+    _, client = start(data={"source": "digits"})
+    client.get("/")
+    answer = client.get("/api/fields/0")
+    assert answer.json()["image"] is True
+    picture = client.get("/api/image/0")
+    assert picture.content[:4] == b"\x89PNG"
+    assert "immutable" in picture.headers["cache-control"]
+    assert client.get("/api/progress").json()["note"] is None
+
+
+def test_source_gone(start):
+    desk, client = start(data={"source": "/nowhere/table.csv"})
+    client.get("/")
+    assert client.get("/api/fields/0").json() == {"fields": {}, "image": False}
+    assert client.get("/api/image/0").status_code == 404
+    assert "not shown" in client.get("/api/progress").json()["note"]
+    assert desk.item(0)["bars"]
+
+
+def test_no_probabilities_no_confidence_no_flips(start):
+    desk, client = start(probs=False, confidence=False)
+    client.get("/")
+    item = client.get("/api/queue?client=a").json()[0]
+    assert item["bars"] == []
+    assert item["confidence"] is None
+    desk, client = start(name="zero", flips=False)
+    client.get("/")
+    assert client.get("/api/queue?client=a").json() == []
+    assert client.get("/api/progress").json()["audit"]["limit"] is None
+    assert len(desk.flips) == 0
+
+
+def test_export_downloads(opened):
+    _, client = opened
+    decide(client, {"flip": 0, "choice": "accept"})
+    answer = client.get("/api/export?format=csv&unreviewed=keep")
+    assert answer.text.count("accepted") == 1
+    assert len(answer.text.splitlines()) == 301
+    assert client.get("/api/export?format=parquet").content[:4] == b"PAR1"
+    assert client.get("/api/export?format=exe").status_code == 422

@@ -1,0 +1,237 @@
+"""The page in a real browser."""
+
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from adacorr.review import export, open_review
+from adacorr.review.server import DATABASE
+from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP
+
+pytestmark = pytest.mark.browser
+
+NAUGHTY = ["<img src=x onerror=alert(1)>", "two & three", "'quote\"", "four"]
+
+
+@pytest.fixture
+def visit(chromium):
+    """Opens the page as a person; fails on a console error or a request to elsewhere."""
+    contexts, problems = [], []
+
+    def open_page(address, name="Ann", **options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+        page.on(
+            "console", lambda line: line.type == "error" and problems.append(f"log: {line.text}")
+        )
+        page.on(
+            "request",
+            lambda request: request.url.startswith(address) or problems.append(request.url),
+        )
+        page.goto(address)
+        page.wait_for_selector("#name-dialog[open]")
+        page.fill("#name", name)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#name-dialog", state="hidden")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def where(page):
+    return page.text_content("#where")
+
+
+def press(page, key):
+    """A key, and the page has moved on to another change."""
+    before = where(page)
+    page.keyboard.press(key)
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=before
+    )
+
+
+def test_one_person_from_first_to_export(make_run, serve, open_store, visit, tmp_path):
+    run = make_run(class_names=NAUGHTY, data={"source": "digits"})
+    server = serve(run)
+    page = visit(server.address)
+    page.wait_for_selector("#picture:not([hidden])")
+    seen = []
+
+    seen.append(where(page))
+    press(page, "a")  # accept by keyboard
+    seen.append(where(page))
+    before = where(page)
+    page.click("#reject")  # reject by mouse
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=before
+    )
+    seen.append(where(page))
+    press(page, "s")
+    assert "2 of" in page.text_content("#counts")
+    assert "1 skipped" in page.text_content("#counts")
+
+    fourth = where(page)  # another class, by typing
+    names = {page.text_content("#given"), page.text_content("#proposed")}
+    wanted = next(name for name in NAUGHTY if name not in names)
+    page.keyboard.press("o")
+    page.fill("#other-input", wanted[:3])
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=fourth
+    )
+
+    press(page, "a")
+    undone = where(page)
+    page.keyboard.press("a")
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=undone
+    )
+    press(page, "u")
+    assert where(page) == undone  # back on screen
+
+    counts = page.text_content("#counts")
+    page.reload()  # keeps the state, and the name
+    page.wait_for_selector("#single:not([hidden])")
+    page.wait_for_function(
+        "text => document.querySelector('#counts').textContent === text", arg=counts
+    )
+    assert page.text_content("#who") == "Ann"
+    assert where(page) == undone
+
+    page.click("#export-open")
+    page.check("input[value=keep]")
+    with page.expect_download() as download:
+        page.click("#export-parquet")
+    download.value.save_as(tmp_path / "final.parquet")
+    store = open_store(run)
+    first, second, third = (store.flips.find(int(re.findall(r"\d+", s)[0])) for s in seen)
+    assert store.state[[first, second, third]].tolist() == [ACCEPT, REJECT, SKIP]
+    fourth_flip = store.flips.find(int(re.findall(r"\d+", fourth)[0]))
+    assert store.state[fourth_flip] == OTHER
+    assert NAUGHTY[store.label[fourth_flip]] == wanted
+    data, _ = open_review(run)
+    ours = export(data, store, tmp_path / "ours.parquet", "keep")
+    assert pq.read_table(ours).equals(pq.read_table(tmp_path / "final.parquet"))
+
+
+def test_two_browsers_at_once(make_run, serve, open_store, visit):
+    run = make_run()
+    address = serve(run).address
+    ann, bob = visit(address, "Ann"), visit(address, "Bob")
+    seen = {"Ann": [], "Bob": []}
+    for _ in range(6):
+        for page, name in ((ann, "Ann"), (bob, "Bob")):
+            seen[name].append(where(page))
+            press(page, "a")
+    assert len(set(seen["Ann"] + seen["Bob"])) == 12  # nobody saw the other's
+    store = open_store(run)
+    assert store.counts_by_reviewer() == {"Ann": 6, "Bob": 6}
+    bob.wait_for_function("() => document.querySelector('#people').textContent.includes('Ann: 6')")
+    assert "12 of" in bob.text_content("#counts")
+    ann.keyboard.press("u")  # takes back Ann's own last one, not Bob's
+    ann.wait_for_function("() => document.querySelector('#people').textContent.includes('Ann: 5')")
+    assert open_store(run).counts_by_reviewer() == {"Bob": 6, "Ann": 5}
+
+
+def test_names_are_shown_as_text(make_run, serve, visit):
+    page = visit(serve(make_run(class_names=NAUGHTY)).address, name="<b>Ann</b>")
+    shown = page.text_content("#given") + page.text_content("#proposed")
+    assert any(name in shown for name in NAUGHTY)
+    assert page.locator("main img:not(#picture)").count() == 0
+    assert page.text_content("#who") == "<b>Ann</b>"
+    page.keyboard.press("o")
+    assert NAUGHTY[0] in page.text_content("#other-list")
+    assert "cannot be" in page.text_content("#note") or "not shown" in page.text_content("#note")
+
+
+def test_grid_audit_and_filter(make_run, serve, open_store, visit):
+    run = make_run(data={"source": "digits"})
+    page = visit(serve(run).address)
+    page.keyboard.press("g")
+    page.wait_for_selector(".card img")
+    page.click(".card >> nth=0")
+    page.click(".card >> nth=2")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    assert page.text_content("#grid-reject [data-count]") == "3"
+    page.keyboard.press("r")
+    page.wait_for_function("() => document.querySelector('#counts').textContent.startsWith('3 of')")
+    assert (open_store(run).state == REJECT).sum() == 3
+
+    page.keyboard.press("g")
+    page.click("#audit-start")
+    page.wait_for_function("() => document.querySelector('#pair').disabled")
+    order = open_store(run).audit_order()
+    first = int(open_store(run).flips.index[order[0]])
+    page.wait_for_function(
+        "n => document.querySelector('#where').textContent.startsWith(`Index ${n}`)", arg=first
+    )
+    press(page, "a")
+    page.wait_for_function("() => document.querySelector('#limit').textContent.startsWith('≤')")
+    assert "95% confidence" in page.text_content("#audit-text")
+
+    page.select_option("#order", "certain")
+    page.select_option("#pair", index=1)
+    given, proposed = page.input_value("#pair").split(",")
+    page.wait_for_function(
+        "n => document.querySelector('#given').textContent === `class ${n}`", arg=given
+    )
+    assert page.text_content("#proposed") == f"class {proposed}"
+
+
+def test_touch_on_a_phone(make_run, serve, open_store, visit):
+    run = make_run(data={"source": "digits"})
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    page = visit(serve(run).address, **phone)
+    before = where(page)
+    page.tap("#accept")
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=before
+    )
+    assert (open_store(run).state == ACCEPT).sum() == 1
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(overflow) == 0
+    for button in ("#accept", "#reject", "#skip"):
+        assert page.locator(button).bounding_box()["height"] >= 44
+    assert page.locator("#change").is_visible()
+
+
+def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_store, chromium):
+    run = make_run()
+    server = serve(run)
+    port = re.findall(r":(\d+)/", server.address)[0]
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(server.address)
+    page.fill("#name", "Ann")
+    page.keyboard.press("Enter")
+    press(page, "a")
+    server.kill()
+    page.keyboard.press("a")
+    page.wait_for_selector("#banner:not([hidden])")
+    assert "No connection" in page.text_content("#banner")
+    serve(run, "--port", port)
+    page.keyboard.press("a")
+    page.wait_for_selector("#banner button")
+    page.click("#banner button")
+    page.wait_for_selector("#single:not([hidden])")
+    assert "1 of" in page.text_content("#counts")
+    press(page, "a")
+    assert (open_store(run).state == ACCEPT).sum() == 2
+    assert run.file(DATABASE).exists()
+    context.close()
+
+
+def test_zero_flips(make_run, serve, visit):
+    page = visit(serve(make_run(flips=False)).address)
+    page.wait_for_selector("#done:not([hidden])")
+    assert "proposes no change" in page.text_content("#done-text")

@@ -1,0 +1,86 @@
+import csv
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from adacorr.core.validation import InputError
+from adacorr.review import export, open_review
+from adacorr.review.store import Decision
+from adacorr.rundata import BATCH_ROWS
+
+
+@pytest.fixture
+def reviewed(make_run):
+    run = make_run(class_names=["a", 'with "quotes", comma', "c\nnewline", "é" * 100])
+    data, store = open_review(run)
+    store.decide([Decision(0, "accept"), Decision(1, "reject")], "Ann")
+    other = next(c for c in range(4) if c not in (store.flips.given[2], store.flips.proposed[2]))
+    store.decide([Decision(2, "other", other), Decision(3, "skip")], "Bob")
+    return run, data, store
+
+
+def expected(run, store, unreviewed):
+    """The rule in plain words, row by row."""
+    rows = pq.read_table(run.file("labels.parquet")).to_pylist()
+    answer = [row["given"] for row in rows]
+    for flip, row in enumerate(store.flips.row.tolist()):
+        choice = {0: "accept", 1: "reject", 2: "other"}.get(flip, unreviewed)
+        if choice == "accept":
+            answer[row] = rows[row]["corrected"]
+        elif choice == "other":
+            answer[row] = int(store.label[flip])
+    return answer
+
+
+@pytest.mark.parametrize("unreviewed", ["keep", "accept"])
+def test_parquet_equals_the_decisions(reviewed, tmp_path, unreviewed):
+    run, data, store = reviewed
+    before = run.file("labels.parquet").read_bytes()
+    table = pq.read_table(export(data, store, tmp_path / "final.parquet", unreviewed))
+    assert table["label_index"].to_pylist() == expected(run, store, unreviewed)
+    names = run.class_names()
+    assert table["label"].to_pylist() == [names[c] for c in table["label_index"].to_pylist()]
+    source = pq.read_table(run.file("labels.parquet"))
+    assert table["given_index"].to_pylist() == source["given"].to_pylist()
+    first_rows = store.flips.row[:5].tolist()
+    decided = [table["decision"][row].as_py() for row in first_rows]
+    assert decided == ["accepted", "rejected", "other", "unreviewed", "unreviewed"]
+    people = [table["reviewer"][row].as_py() for row in first_rows]
+    assert people == ["Ann", "Ann", "Bob", "Bob", None]
+    assert run.file("labels.parquet").read_bytes() == before
+
+
+def test_csv_holds_the_same(reviewed, tmp_path):
+    run, data, store = reviewed
+    path = export(data, store, tmp_path / "final.csv")
+    with open(path, newline="", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [int(row["label_index"]) for row in rows] == expected(run, store, "keep")
+    assert {row["label"] for row in rows} <= set(run.class_names())
+
+
+def test_several_batches(make_run, tmp_path):
+    run = make_run(n=BATCH_ROWS + 1000)
+    data, store = open_review(run)
+    last = len(store.flips) - 1
+    store.decide([Decision(last, "accept")], "Ann")
+    table = pq.read_table(export(data, store, tmp_path / "final.parquet"))
+    source = pq.read_table(run.file("labels.parquet"))
+    changed = np.flatnonzero(table["label_index"].to_numpy() != source["given"].to_numpy())
+    assert changed.tolist() == [int(store.flips.row[last])]
+
+
+def test_the_given_labels_are_never_overwritten(reviewed):
+    run, data, store = reviewed
+    with pytest.raises(InputError, match=r"own labels\.parquet"):
+        export(data, store, run.file("labels.parquet"))
+    with pytest.raises(InputError, match=r"\.parquet or \.csv"):
+        export(data, store, run.file("labels.txt"))
+
+
+def test_zero_flips(make_run, tmp_path):
+    run = make_run(flips=False)
+    data, store = open_review(run)
+    table = pq.read_table(export(data, store, tmp_path / "final.parquet", "accept"))
+    assert set(table["decision"].to_pylist()) == {"unchanged"}

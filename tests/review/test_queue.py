@@ -1,0 +1,84 @@
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from adacorr.review.queue import Queue, audited, load_flips
+from adacorr.rundata import RunData
+
+
+@pytest.fixture
+def flips(make_run):
+    return load_flips(RunData.open(make_run()))
+
+
+@pytest.fixture
+def queue(flips):
+    return Queue.create(flips, np.random.default_rng(1).permutation(len(flips)))
+
+
+def test_flips_are_the_changed_rows(make_run):
+    run = make_run("other")
+    flips = load_flips(RunData.open(run))
+    rows = [r for r in pq.read_table(run.file("labels.parquet")).to_pylist() if r["flipped"]]
+    assert flips.row.tolist() == [r["index"] for r in rows]
+    assert flips.proposed.tolist() == [r["corrected"] for r in rows]
+    assert flips.confidence.tolist() == [r["confidence"] for r in rows]
+    assert [flips.find(int(row)) for row in flips.row] == list(range(len(flips)))
+    kept = next(i for i in range(300) if i not in set(flips.row.tolist()))
+    assert flips.find(kept) is None
+    assert flips.find(10**9) is None
+
+
+def test_pairs_count_every_flip(flips):
+    pairs = flips.pairs(4)
+    assert sum(count for _, _, count in pairs) == len(flips)
+    given, proposed, count = pairs[0]
+    assert count == ((flips.given == given) & (flips.proposed == proposed)).sum()
+    assert count == max(c for _, _, c in pairs)
+
+
+def test_orders(flips, queue):
+    state = np.zeros(len(flips), np.int8)
+    doubtful = queue.next(state, "doubtful", "me", 100)
+    certain = queue.next(state, "certain", "me", 100)
+    sure = flips.confidence
+    assert (np.diff(sure[doubtful]) >= 0).all()
+    assert (np.diff(sure[certain]) <= 0).all()
+    assert sure[doubtful[0]] == sure.min()
+    assert sure[certain[0]] == sure.max()
+    assert queue.next(state, "audit", "me", 5) == queue.orders["audit"][:5].tolist()
+
+
+def test_decided_are_left_out_and_skipped_come_last(flips, queue):
+    state = np.zeros(len(flips), np.int8)
+    first, second, third = queue.next(state, "doubtful", "me", 3)
+    state[first], state[second] = 1, 4
+    found = queue.next(state, "doubtful", "me", len(flips))
+    assert found[0] == third
+    assert found[-1] == second
+    assert first not in found
+
+
+def test_pair_filter(flips, queue):
+    given, proposed, count = flips.pairs(4)[0]
+    found = queue.next(np.zeros(len(flips), np.int8), "doubtful", "me", 100, (given, proposed))
+    assert len(found) == count
+    assert set(flips.given[found]) == {given}
+    assert set(flips.proposed[found]) == {proposed}
+
+
+def test_people_get_different_flips_until_the_hold_ends(flips, queue, monkeypatch):
+    state = np.zeros(len(flips), np.int8)
+    mine, theirs = (queue.next(state, "doubtful", who, 8) for who in ("a", "b"))
+    assert not set(mine) & set(theirs)
+    assert queue.next(state, "doubtful", "a", 8) == mine
+    monkeypatch.setattr("time.monotonic", lambda: 1e12)
+    assert queue.next(state, "doubtful", "b", 8) == mine
+
+
+def test_audit_counts_the_unbroken_beginning_only():
+    order = np.array([3, 1, 0, 2])
+    assert audited(order, np.array([1, 2, 1, 1])) == (4, 1)
+    assert audited(order, np.array([1, 2, 1, 4])) == (0, 0)  # the first one was skipped
+    assert audited(order, np.array([0, 3, 1, 1])) == (2, 1)  # another class: the flip was wrong
+    assert audited(np.array([], int), np.array([], np.int8)) == (0, 0)
