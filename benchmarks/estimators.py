@@ -105,16 +105,31 @@ def read() -> list[dict]:
     return [json.loads(line) for line in RECORDS.read_text().splitlines()]
 
 
-def run() -> None:
-    """Run the cells that have no record yet."""
+def run(methods: tuple[str, ...]) -> None:
+    """Run the cells that have no record yet, seed by seed."""
     RECORDS.parent.mkdir(parents=True, exist_ok=True)
     done = {tuple(record[k] for k in KEY) for record in read()}
-    cells = [c for c in product(DATASETS, NOISES, CLASSIFIERS, METHODS, SEEDS) if c not in done]
+    cells = [
+        (dataset, noise_name, classifier, method, seed)
+        for seed, dataset, noise_name, classifier, method in product(
+            SEEDS, DATASETS, NOISES, CLASSIFIERS, methods
+        )
+        if (dataset, noise_name, classifier, method, seed) not in done
+    ]
     for number, cell in enumerate(cells, 1):
         record = run_cell(*cell)
         with open(RECORDS, "a") as handle:
             handle.write(json.dumps(record) + "\n")
         print(f"{number}/{len(cells)} {' '.join(map(str, cell))}: {record['test_accuracy']:.4f}")
+
+
+def complete(records: list[dict]) -> list[dict]:
+    """Only the comparisons that have all methods, so that means are over the same seeds."""
+    methods = defaultdict(set)
+    for r in records:
+        methods[r["dataset"], r["noise"], r["classifier"], r["seed"]].add(r["method"])
+    whole = {place for place, found in methods.items() if found >= set(METHODS)}
+    return [r for r in records if (r["dataset"], r["noise"], r["classifier"], r["seed"]) in whole]
 
 
 def means(records: list[dict]) -> dict[tuple[str, str, str], dict[str, float]]:
@@ -177,8 +192,10 @@ def goals(cells: dict[tuple[str, str, str], dict[str, float]]) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Accuracy of the estimators.")
     parser.add_argument("action", choices=["run", "table"])
-    if parser.parse_args().action == "run":
-        run()
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    arguments = parser.parse_args()
+    if arguments.action == "run":
+        run(tuple(arguments.methods))
     else:
-        PAGE.write_text(table(read()))
+        PAGE.write_text(table(complete(read())))
         print(PAGE)
