@@ -234,10 +234,16 @@ def draw_pair(result: PairResult) -> Figure:
         linestyle=":",
         label=f"high confidence, label right: {result.high:.3f}",
     )
+    right.axvline(
+        result.error["max"],
+        color=GREY,
+        linestyle="-.",
+        label=f"observed largest error: {result.error['max']:.2f}",
+    )
     right.set(xlabel=EPS_LABEL, ylabel="share of all samples", ylim=(-0.02, 1.02))
-    right.set_xlim(0, result.eps[-1])
+    right.set_xlim(0, max(result.eps[-1], 1.03 * result.error["max"]))
     _title(right, "Right labels that the classifier trusts or doubts, and Theorem 2")
-    right.legend(loc="center right", frameon=False)
+    right.legend(loc="center right", facecolor="white", framealpha=0.9, edgecolor="none")
     return figure
 
 
