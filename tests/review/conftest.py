@@ -42,10 +42,10 @@ class Server:
 def serve() -> Iterator[Callable[..., Server]]:
     started: list[subprocess.Popen[str]] = []
 
-    def start(run: Run, *flags: str) -> Server:
+    def start(run: Run, *flags: str, port: str = "0") -> Server:
         command = [sys.executable, "-m", "adacorr", "review", str(run.path), "--no-browser"]
         process = subprocess.Popen(
-            [*command, "--port", "0", *flags], stdout=subprocess.PIPE, text=True
+            [*command, "--port", port, *flags], stdout=subprocess.PIPE, text=True
         )
         started.append(process)
         said: list[str] = []

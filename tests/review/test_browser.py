@@ -33,17 +33,21 @@ def visit(chromium):
             "request",
             lambda request: request.url.startswith(address) or problems.append(request.url),
         )
-        page.goto(address)
-        page.wait_for_selector("#name-dialog[open]")
-        page.fill("#name", name)
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#name-dialog", state="hidden")
+        enter(page, address, name)
         return page
 
     yield open_page
     for context in contexts:
         context.close()
     assert problems == []
+
+
+def enter(page, address, name):
+    page.goto(address)
+    page.wait_for_selector("#name-dialog[open]")
+    page.fill("#name", name)
+    page.press("#name", "Enter")
+    page.wait_for_selector("#name-dialog", state="hidden")
 
 
 def where(page):
@@ -211,15 +215,13 @@ def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_stor
     port = re.findall(r":(\d+)/", server.address)[0]
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(server.address)
-    page.fill("#name", "Ann")
-    page.keyboard.press("Enter")
+    enter(page, server.address, "Ann")
     press(page, "a")
     server.kill()
     page.keyboard.press("a")
     page.wait_for_selector("#banner:not([hidden])")
     assert "No connection" in page.text_content("#banner")
-    serve(run, "--port", port)
+    serve(run, port=port)
     page.keyboard.press("a")
     page.wait_for_selector("#banner button")
     page.click("#banner button")

@@ -32,10 +32,22 @@ const post = (path, body) =>
     body: JSON.stringify(body),
   });
 
-// Names this tab to the server, so that two tabs are given different changes.
-export const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) =>
-  byte.toString(16).padStart(2, "0"),
-).join("");
+// Names this tab to the server, so that two tabs are given different changes. It outlives a
+// reload: the changes that this tab was given stay its own.
+function tabName() {
+  const fresh = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
+  try {
+    const name = sessionStorage.getItem("adacorr-tab") ?? fresh;
+    sessionStorage.setItem("adacorr-tab", name);
+    return name;
+  } catch {
+    return fresh; // storage is forbidden
+  }
+}
+
+const client = tabName();
 
 export const run = () => ask("/api/run");
 export const progress = () => ask("/api/progress");
