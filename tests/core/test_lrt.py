@@ -222,14 +222,14 @@ def test_works_where_compiled_code_cannot_be_kept(monkeypatch):
 
     real = numba.njit
 
-    def njit(function, cache=False, **options):
+    def njit(signature, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return real(function, **options)
+        return real(signature, **options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    kernels = kernel._numba_kernels.__wrapped__()
-    monkeypatch.setattr(kernel, "_numba_kernels", lambda: kernels)
+    compiled = kernel._numba_kernel.__wrapped__(np.dtype(np.float32))
+    monkeypatch.setattr(kernel, "_numba_kernel", lambda dtype: compiled)
     f = np.array([[0.8, 0.2], [0.3, 0.7]], np.float32)
     out = np.empty(2, np.int64), np.empty(2), np.empty(2, np.bool_)
     assert kernel._call_numba(np.array([1, 1]), f, np.ones((1, 1)), *out) == 0

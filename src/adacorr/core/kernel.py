@@ -59,7 +59,7 @@ def scan(
 
 def load() -> None:
     """Make numba ready now; for callers who will make many calls of moderate size."""
-    _numba_kernels()
+    _numba_kernel(np.dtype(np.float32))
 
 
 def threads() -> int:
@@ -70,7 +70,7 @@ def threads() -> int:
 
 def _plan(n: int, k: int, dtype: np.dtype[Any]) -> tuple[Kernel, list[slice]]:
     elements = n * k
-    warm = _numba_kernels.cache_info().currsize > 0
+    warm = _numba_kernel.cache_info().currsize > 0
     if elements >= (_NUMBA_WARM if warm else _NUMBA_COLD) and k < 1 << _INDEX_BITS:
         rows = max(1, _PIECE // k) if dtype == np.float16 else -(-n // (4 * threads()))
         return _call_numba, _pieces(n, rows)
@@ -120,28 +120,37 @@ def _call_numba(
     if f.dtype == np.float16:
         f = f.astype(np.float32)
     f, labels = np.ascontiguousarray(f), np.ascontiguousarray(labels)
+    delta = np.ascontiguousarray(delta)
     single = f.dtype == np.float32
     # Non-negative floats order like their bits as integers, and the sign bit tells the others:
     # integer operations rank and check at once, and compilers vectorise them.
     bits = f.view(np.int32 if single else np.int64)
     low, high = 1 - SURE_TOLERANCE, 1 + SURE_TOLERANCE
-    kernel = _numba_kernels()[0 if single else 1]
+    kernel = _numba_kernel(f.dtype)
     return kernel(labels, f.ravel(), bits.ravel(), delta, low, high, suggested, ratio, flipped)
 
 
 @cache
-def _numba_kernels() -> tuple[Kernel, Kernel]:
-    """The kernels for float32 and float64, compiled at first use and kept on disk."""
+def _numba_kernel(dtype: np.dtype[Any]) -> Kernel:
+    """The kernel for float32 or float64, compiled at first use and kept on disk."""
     import numba
+    from numba import types
 
+    single = dtype == np.float32
+    function = _rows_packed if single else _rows_select
+
+    def array(kind: Any, dims: int = 1, readonly: bool = True) -> Any:  # takes writable ones too
+        return types.Array(kind, dims, "C", readonly=readonly)
+
+    f, bits = (types.float32, types.int32) if single else (types.float64, types.int64)
+    thresholds = (array(types.float64, 2), types.float64, types.float64)
+    out = [array(kind, readonly=False) for kind in (types.int64, types.float64, types.boolean)]
+    signature = types.int64(array(types.int64), array(f), array(bits), *thresholds, *out)
     options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "nsz", "contract"}}
     try:
-        return (
-            numba.njit(_rows_packed, cache=True, **options),
-            numba.njit(_rows_select, cache=True, **options),
-        )
+        return numba.njit(signature, cache=True, **options)(function)
     except RuntimeError:  # no folder to keep compiled code in, such as a read-only install
-        return numba.njit(_rows_packed, **options), numba.njit(_rows_select, **options)
+        return numba.njit(signature, **options)(function)
 
 
 def _rows_packed(labels, f, bits, delta, low, high, suggested, ratio, flipped):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError, RowError, as_pred_probs, check_pred_probs
-from adacorr.tables.arrow import compute
+from adacorr.tables.arrow import compute, to_numpy
 from adacorr.tables.layout import Layout
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _from_list(column: pa.Array, place: Place) -> NDArray[Any]:
     if kinds.is_fixed_size_list(kind):
         k = kind.list_size
     else:
-        offsets = column.offsets.to_numpy()
+        offsets = to_numpy(column.offsets)
         lengths = np.diff(offsets)
         k = int(lengths[0])
         if (lengths != k).any():
@@ -128,7 +128,7 @@ def _numbers(column: pa.Array, place: Place, name: str, per_row: int) -> NDArray
         raise InputError(
             f"{place.file.probs_path}: expected numbers, got type {kind} in column {name!r}"
         )
-    return column.to_numpy(zero_copy_only=False)
+    return to_numpy(column)
 
 
 def _parse_slowly(column: pa.Array, place: Place, name: str, per_row: int) -> NDArray[Any]:
@@ -149,4 +149,4 @@ def _split_text(column: pa.Array) -> pa.Array:
 
 
 def _first_null(column: pa.Array) -> int:
-    return int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+    return int(np.argmax(to_numpy(column.is_null())))

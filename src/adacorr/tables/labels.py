@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.tables.arrow import compute
+from adacorr.tables.arrow import compute, from_numpy, to_numpy
 from adacorr.tables.decode import Place
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Coder:
         if self.by_index:
             if text:
                 column = self._integers(column, place)
-            codes = column.to_numpy(zero_copy_only=False)
+            codes = to_numpy(column)
             bad = (codes < 0) | (codes >= len(self.names))
             if not bad.any():
                 return codes.astype(np.int64, copy=False)
@@ -56,8 +56,8 @@ class Coder:
         else:
             found = pc.index_in(column, value_set=self.values(column.type))
             if not found.null_count:
-                return found.to_numpy().astype(np.int64)
-            bad = found.is_null().to_numpy(zero_copy_only=False)
+                return to_numpy(found).astype(np.int64)
+            bad = to_numpy(found.is_null())
             expected = f"a label among {shorten(self.names)}"
         row = int(np.argmax(bad))
         raise place.error(expected, repr(column[row].as_py()), row, place.layout.label)
@@ -80,7 +80,7 @@ class Coder:
 
         pc = compute()
         if self.by_index:
-            return pc.cast(pa.array(np.arange(len(self.names))), kind)
+            return pc.cast(from_numpy(np.arange(len(self.names))), kind)
         return pc.cast(pa.array(self.names, pa.string()), kind)
 
     def corrected(
@@ -92,8 +92,8 @@ class Coder:
         pc = compute()
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        new = self.values(column.type).take(pa.array(suggested))
-        return pc.if_else(pa.array(flipped), new, column)
+        new = self.values(column.type).take(from_numpy(suggested))
+        return pc.if_else(from_numpy(flipped), new, column)
 
 
 def plain(column: pa.Array, place: Place) -> pa.Array:
@@ -105,13 +105,13 @@ def plain(column: pa.Array, place: Place) -> pa.Array:
         column = column.dictionary_decode()
     kind = column.type
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        row = int(np.argmax(to_numpy(column.is_null())))
         raise place.error("a label", "null", row, place.layout.label)
     if pa.types.is_integer(kind):
         try:
             return column if kind == pa.int64() else pc.cast(column, pa.int64())
         except pa.ArrowInvalid:
-            row = int(np.argmax(column.to_numpy() > np.iinfo(np.int64).max))
+            row = int(np.argmax(to_numpy(column) > np.iinfo(np.int64).max))
             got = str(column[row])
             raise place.error("a class index", got, row, place.layout.label) from None
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adacorr.core.lrt import Decision, Rule
 from adacorr.core.validation import RowError
-from adacorr.tables.arrow import compute
+from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.labels import Coder
 from adacorr.tables.layout import Layout
@@ -127,12 +127,12 @@ def correct_batch(
         columns |= _typed(columns, f, plan)
         labels = columns[plan.layout.label]
     columns["adacorr_label"] = plan.coder.corrected(labels, decision.suggested, decision.flipped)
-    columns["adacorr_ratio"] = pa.array(decision.ratio)
-    columns["adacorr_flipped"] = pa.array(decision.flipped)
+    columns["adacorr_ratio"] = from_numpy(decision.ratio)
+    columns["adacorr_flipped"] = from_numpy(decision.flipped)
     if decision.confidence is not None:
-        columns["adacorr_confidence"] = pa.array(decision.confidence)
+        columns["adacorr_confidence"] = from_numpy(decision.confidence)
     if decision.review is not None:
-        columns["adacorr_review"] = pa.array(decision.review)
+        columns["adacorr_review"] = from_numpy(decision.review)
     return Corrected(pa.record_batch(columns), codes, f, decision)
 
 
@@ -147,9 +147,11 @@ def _typed(
     if plan.coder.integers:
         out[layout.label] = pc.cast(columns[layout.label], pa.int64())
     if layout.is_list:
-        out[layout.columns[0]] = pa.FixedSizeListArray.from_arrays(pa.array(f.ravel()), f.shape[1])
+        out[layout.columns[0]] = pa.FixedSizeListArray.from_arrays(
+            from_numpy(f.ravel()), f.shape[1]
+        )
     else:
-        out |= {name: pa.array(f[:, j]) for j, name in enumerate(layout.columns)}
+        out |= {name: from_numpy(f[:, j]) for j, name in enumerate(layout.columns)}
     return out
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from adacorr._version import __version__
 from adacorr.runs import write_toml
+from adacorr.tables.arrow import from_numpy
 from adacorr.tables.process import Corrected, Plan
 from adacorr.tables.result import TableResult
 from adacorr.tables.sinks import open_npy
@@ -44,7 +45,7 @@ class RunSink:
         }
         if decision.confidence is not None:
             columns["confidence"] = decision.confidence
-        batch = pa.record_batch(columns)
+        batch = pa.record_batch({name: from_numpy(values) for name, values in columns.items()})
         if self._labels is None:
             self._labels = pq.ParquetWriter(self._folder / "labels.parquet", batch.schema)
         self._labels.write_batch(batch)

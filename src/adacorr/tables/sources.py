@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.tables.arrow import from_numpy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,7 +222,10 @@ class ArraySource:
         import pyarrow as pa
 
         kind = pa.string() if self.labels.dtype.kind == "U" else pa.from_numpy_dtype(self.dtype)
-        return {"label": kind, "pred_probs": pa.list_(pa.from_numpy_dtype(self.pred_probs.dtype))}
+        return {
+            "label": kind,
+            "pred_probs": pa.list_(pa.from_numpy_dtype(self.pred_probs.dtype.newbyteorder("="))),
+        }
 
     @property
     def kept(self) -> Sequence[str]:
@@ -239,10 +243,12 @@ class ArraySource:
             part = slice(start, start + rows)
             made: dict[str, pa.Array] = {}
             if "label" in names:
-                made["label"] = pa.array(np.ascontiguousarray(self.labels[part], self.dtype))
+                given = np.ascontiguousarray(self.labels[part], self.dtype)
+                made["label"] = pa.array(given) if given.dtype.kind == "U" else from_numpy(given)
             if "pred_probs" in names:
                 f = np.ascontiguousarray(self.pred_probs[part])
-                flat = pa.array(f.reshape(-1))
+                f = f.astype(f.dtype.newbyteorder("="), copy=False)
+                flat = from_numpy(f.reshape(-1))
                 made["pred_probs"] = pa.FixedSizeListArray.from_arrays(flat, f.shape[1])
             yield pa.record_batch(made)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.sampling import priority, sample_size
-from adacorr.tables.arrow import compute
+from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.labels import Coder, Sighting, is_integer, make_coder, plain, shorten
 from adacorr.tables.layout import Layout
@@ -46,9 +46,10 @@ class Sample:
         size = sample_size(f.shape[1])
         keep = np.arange(len(index))
         if len(index) > size:
-            keep = np.argpartition(priority(index), size - 1)[:size]
-        keep = keep[np.argsort(index[keep])]
-        return cls(index[keep], labels.take(pa.array(keep)), f[keep])
+            keep = np.sort(np.argpartition(priority(index), size - 1)[:size])
+        if (np.diff(index[keep]) < 0).any():  # parts that came out of order
+            keep = keep[np.argsort(index[keep])]
+        return cls(index[keep], labels.take(from_numpy(keep)), f[keep])
 
 
 @dataclass(frozen=True)
@@ -138,14 +139,13 @@ class Surveyor:
         raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
 
     def _choose(self, labels: pa.Array, f: NDArray[np.floating], first_row: int) -> None:
-        import pyarrow as pa
 
         index = np.arange(first_row, first_row + len(f))
         rows = np.flatnonzero(priority(index) <= self._cutoff)
         if len(rows):
-            self._chosen.append(Sample(index[rows], labels.take(pa.array(rows)), f[rows]))
+            self._chosen.append(Sample(index[rows], labels.take(from_numpy(rows)), f[rows]))
         size = sample_size(f.shape[1])
-        if sum(len(part.index) for part in self._chosen) >= size + size // 2:
+        if sum(len(part.index) for part in self._chosen) >= 2 * size:
             self._chosen = [Sample.of(self._chosen)]
             self._cutoff = priority(self._chosen[0].index).max()
 
