@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from adacorr.core.validation import InputError
-from adacorr.data import load
+from adacorr.data import load, open_source
 from adacorr.data.images import LazyImages
 
 
@@ -59,6 +59,16 @@ def test_images_are_read_when_needed(shop: Path, monkeypatch: pytest.MonkeyPatch
     train = load("clothing1m", skip_unreadable=True).train
     assert train.labels.tolist() == [0, 2, 3]
     assert train.skipped == (str(shop / "images/1/11/1,1.jpg"),)
+
+
+def test_a_report_reads_the_training_part_alone(shop: Path) -> None:
+    (shop / "images/7/77/7,7.jpg").write_bytes(b"broken")
+    data = open_source({"source": "clothing1m", "image_size": 16, "subset": 2, "seed": 0})
+    assert data is not None
+    assert len(data) == 2
+    with pytest.raises(InputError, match=r"images/7/77/7,7\.jpg: expected a readable image"):
+        load("clothing1m", image_size=16)
+    assert open_source({"source": "clothing1m", "image_size": "large"}) is None
 
 
 def test_annotations_may_lie_in_their_own_folder(shop: Path) -> None:

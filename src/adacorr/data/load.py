@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,32 +55,46 @@ def load(
     >>> len(parts.train), len(parts.test), parts.train.input_shape
     (100, 360, (8, 8, 1))
     """
-    found = _dispatch(str(source), label_column, image_column, image_size, skip_unreadable)
-    if paper_split:
-        found = split_as_in_paper(found, seed)
-    if subset is not None:
-        found = replace(found, train=take_subset(found.train, subset, seed))
-    parts = (found.train, found.validation, found.test)
-    train, validation, test = (part and decoded(part, skip_unreadable) for part in parts)
-    assert train is not None
-    return Splits(train, validation, test)
+    options = Options(
+        label_column, image_column, image_size, subset, paper_split, skip_unreadable, seed
+    )
+    found = _parts(str(source), options)
+    others = (part and decoded(part, skip_unreadable) for part in (found.validation, found.test))
+    return Splits(decoded(found.train, skip_unreadable), *others)
 
 
-def _dispatch(
-    source: str,
-    label_column: str | None,
-    image_column: str | None,
-    image_size: int | None,
-    skip_unreadable: bool,
-) -> Splits:
+@dataclass(frozen=True)
+class Options:
+    """The arguments of :func:`load`, which a run's ``[data]`` table repeats beside ``source``."""
+
+    label_column: str | None = None
+    image_column: str | None = None
+    image_size: int | None = None
+    subset: int | None = None
+    paper_split: bool = False
+    skip_unreadable: bool = False
+    seed: int = 0
+
+
+def _parts(source: str, options: Options) -> Splits:
+    """The parts of a source, images not decoded yet."""
+    found = _dispatch(source, options)
+    if options.paper_split:
+        found = split_as_in_paper(found, options.seed)
+    if options.subset is not None:
+        found = replace(found, train=take_subset(found.train, options.subset, options.seed))
+    return found
+
+
+def _dispatch(source: str, options: Options) -> Splits:
     name, _, variant = source.partition(":")
     if name in CATALOG and (not variant or name == "cifar10n"):
-        return _named(name, variant, image_size)
+        return _named(name, variant, options.image_size)
     path = Path(source).expanduser()
     if source and path.is_dir():
         from adacorr.data.folder import load_folder
 
-        return Splits(load_folder(path, image_size, skip_unreadable))
+        return Splits(load_folder(path, options.image_size, options.skip_unreadable))
     if not source or not path.exists():
         raise InputError(
             f"data: expected a file, a folder or one of {', '.join(CATALOG)}, got {source!r}"
@@ -91,7 +105,14 @@ def _dispatch(
         return load_npz(path)
     from adacorr.data.table import load_table
 
-    return Splits(load_table(path, label_column, image_column, image_size, skip_unreadable))
+    table = load_table(
+        path,
+        options.label_column,
+        options.image_column,
+        options.image_size,
+        options.skip_unreadable,
+    )
+    return Splits(table)
 
 
 def kind(path: Path) -> str:
@@ -144,18 +165,6 @@ def decoded(data: Dataset, skip_unreadable: bool) -> Dataset:
     return replace(data, features=images.load()) if pixels <= IN_MEMORY_BYTES else data
 
 
-SOURCE_KEYS = (
-    "label_column",
-    "image_column",
-    "image_size",
-    "subset",
-    "paper_split",
-    "skip_unreadable",
-    "seed",
-)
-"""Keys of a run's ``[data]`` table, beside ``source``, that `open_source` passes to `load`."""
-
-
 def open_source(config_data: Mapping[str, Any]) -> Dataset | None:
     """The training data of a run again, from its ``[data]`` table; None when the source is gone.
 
@@ -167,8 +176,9 @@ def open_source(config_data: Mapping[str, Any]) -> Dataset | None:
     source = config_data.get("source")
     if not isinstance(source, str) or not source:
         return None
-    options = {key: config_data[key] for key in SOURCE_KEYS if config_data.get(key) is not None}
+    keys = {entry.name for entry in fields(Options)}
     try:
-        return load(source, **options).train
-    except (InputError, OSError):
+        options = Options(**{k: v for k, v in config_data.items() if k in keys and v is not None})
+        return decoded(_parts(source, options).train, options.skip_unreadable)
+    except (ValueError, TypeError, OSError):  # gone, changed, or a config edited by hand
         return None
