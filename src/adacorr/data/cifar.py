@@ -9,6 +9,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,13 +150,13 @@ def _from_release(read: Read, path: Path, inner: str, layout: Layout) -> Splits:
     if inner == layout.binary:
         names = _text_names(read(layout.names_bin))
         files = [layout.train_bin, (layout.test_bin,)]
-        decode: Callable[[bytes, str], Part] = lambda raw, where: _binary(raw, where, layout)  # noqa: E731
+        decode = partial(_binary, layout=layout)
     else:
         file, key = layout.names_py
         meta = read_pickle(read(file), f"{path}: {file}")
         names = tuple(_name(n) for n in meta.get(key, ()))
         files = [layout.train_py, (layout.test_py,)]
-        decode = lambda raw, where: _pickled(raw, where, layout)  # noqa: E731
+        decode = partial(_pickled, layout=layout)
     parts = []
     for group in files:
         pieces = [decode(read(file), f"{path}: {file}") for file in group]
