@@ -35,11 +35,15 @@ from adacorr.core.calibration import (
     softmax,
 )
 from adacorr.core.lrt import Decision
-from adacorr.core.sampling import sample_rows
+from adacorr.core.sampling import priority, sample_rows
 
 CONFIDENT_SHARE = 0.05  # of a model's errors, made with full confidence: a prior, see the docs
 RIDGES = (300.0, 30.0, 3.0)
 MAX_FULL_CLASSES = 32  # above, a full map costs more than the rest of the rule together
+MAX_UNMIX_CLASSES = 128
+ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
+ANCHOR_EXCESS = 0.02  # noise that they must show beyond the fitted one to be heard
+UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
 TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right"
 _FIT_ELEMENTS = 200_000
@@ -53,6 +57,29 @@ NOTE_NOISE = "about {:.1%} of the labels look wrong"
 
 
 @dataclass(frozen=True)
+class Unmix:
+    """Frees a model from the noise it has learnt: ``softmax(scale log f + bias) @ inverse``."""
+
+    scale: Array
+    bias: Array
+    inverse: Array
+
+    def apply(self, features: Array) -> Array:
+        """(K, N) log features of f -> those of the unmixed f, negative parts cut off."""
+        noisy = softmax(self.scale * features + self.bias[:, None])
+        return log_features(np.maximum(combine(self.inverse, noisy), UNMIX_FLOOR).T)
+
+
+def combine(weight: Array, features: Array) -> Array:
+    """``weight.T @ features`` as sums in a fixed order: a matrix product may round differently
+    when the number of rows changes."""
+    out = np.zeros_like(features)
+    for row, weights in zip(features, weight, strict=True):
+        out += weights[:, None] * row
+    return out
+
+
+@dataclass(frozen=True)
 class PosteriorRule:
     """A fitted noise model, applied row by row.
 
@@ -61,6 +88,7 @@ class PosteriorRule:
     T : (K, K), ``T[i, j] = P(given = j | true = i)``.
     weight, bias : eta = softmax(weight.T @ log f + bias); a number or (K, K), and (K,).
     model_error : how often the model is taken to be confidently wrong.
+    unmix : removes the noise from f first, where f itself is saturated by it.
     active : False where the fit gives no ground for any change; every label is then kept.
     max_flip_error : flips whose probability of being wrong reaches this are withheld for review.
     summary : plain values that describe the fit.
@@ -70,6 +98,7 @@ class PosteriorRule:
     weight: Array
     bias: Array
     model_error: float = 0.0
+    unmix: Unmix | None = None
     active: bool = True
     max_flip_error: float | None = None
     summary: dict[str, Any] = field(default_factory=dict)
@@ -79,14 +108,10 @@ class PosteriorRule:
         return self._posterior(labels, pred_probs).T
 
     def _posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
-        # No matrix product: its rounding may depend on the number of rows.
         features = log_features(pred_probs)
-        if self.weight.ndim:
-            logits = np.zeros_like(features)
-            for row, weights in zip(features, self.weight, strict=True):
-                logits += weights[:, None] * row
-        else:
-            logits = self.weight * features
+        if self.unmix is not None:
+            features = self.unmix.apply(features)
+        logits = combine(self.weight, features) if self.weight.ndim else self.weight * features
         eta = softmax(logits + self.bias[:, None])
         if self.model_error:
             top = eta.argmax(axis=0)
@@ -133,15 +158,48 @@ def fit_posterior(
     k = pred_probs.shape[1]
     rows = sample_rows(len(labels), max(_FIT_ROWS, _FIT_ELEMENTS // k))
     labels, features = labels[rows], log_features(pred_probs[rows])
+    rule, eta = _fit_rule(labels, features, T)
+    if T is None and k <= MAX_UNMIX_CLASSES:
+        rule, eta = _anchored(labels, features, rule, eta)
+    rule = replace(rule, max_flip_error=max_flip_error)
+    return _judge(rule, labels, pred_probs[rows], eta, known=T is not None)
+
+
+def _fit_rule(
+    labels: NDArray[np.int64], features: Array, T: Array | None
+) -> tuple[PosteriorRule, Array]:
+    """The rule, and the held-out clean posterior (K, N) of the rows it was fitted to."""
     fit, held_out = _fit_map(labels, features, T)
     matrix = fit.T if T is not None else _shrink(labels, held_out, fit.T)
     sharpness = _temperature(labels, held_out, matrix)
     eta = softmax(sharpness * held_out)
     model_error = CONFIDENT_SHARE * float(1 - eta.max(axis=0).mean())
-    rule = PosteriorRule(
-        matrix, sharpness * fit.weight, sharpness * fit.bias, model_error, True, max_flip_error
-    )
-    return _judge(rule, labels, pred_probs[rows], eta, known=T is not None)
+    return PosteriorRule(matrix, sharpness * fit.weight, sharpness * fit.bias, model_error), eta
+
+
+def _anchored(
+    labels: NDArray[np.int64], features: Array, rule: PosteriorRule, eta: Array
+) -> tuple[PosteriorRule, Array]:
+    """Another explanation, if the most confident rows show noise that the first one denies.
+
+    A model that has learnt the noise perfectly, f = eta @ T, also fits with T = I: "every row is
+    ambiguous". Then nothing but the usual anchor assumption decides (each class has rows that
+    belong to it for sure): T is read off the most confident rows, and f is freed of it. This
+    reading is taken only when it explains the held-out labels no worse.
+    """
+    k = len(features)
+    plain = maximise(labels, features, np.eye(k), prior=None, ridge=None)
+    anchors = shrunk_transition(_confident_counts(labels, plain.logits(features), ANCHOR_SHARE))
+    share = eta.mean(axis=1)
+    if share @ (np.diag(rule.T) - np.diag(anchors)) < ANCHOR_EXCESS:
+        return rule, eta
+    unmix = Unmix(plain.weight, plain.bias, np.linalg.pinv(anchors).astype(np.float64))
+    other, other_eta = _fit_rule(labels, unmix.apply(features), anchors)
+    gain = np.log(posterior(other_eta, anchors, labels)[1])
+    gain -= np.log(posterior(eta, rule.T, labels)[1])
+    if gain.sum() < -2 * gain.std() * np.sqrt(len(gain)):
+        return rule, eta
+    return replace(other, unmix=unmix), other_eta
 
 
 def _judge(
@@ -175,12 +233,15 @@ def _judge(
 def _fit_map(labels: NDArray[np.int64], features: Array, T: Array | None) -> tuple[Fit, Array]:
     """The map, as flexible as held-out rows allow, and its held-out logits (K, N)."""
     k, n = features.shape
-    guess = _confident_half(labels, features) if T is None else T
+    guess = T
+    if guess is None:
+        guess = _confident_counts(labels, features, 0.5) + np.eye(k) + 0.1 / k
+        guess /= guess.sum(axis=1, keepdims=True)
     prior = None if T is not None else np.eye(k) * TRUST * n / k + 0.02
     first = maximise(labels, features, guess, prior=prior, ridge=None)
     scale = max(float(first.weight), 0.05)
     scaled = scale * features
-    fold = np.random.default_rng(0).integers(0, 2, n)
+    fold = (priority(np.arange(n)) >> np.uint64(7)) & np.uint64(1)  # shares no stream with a user
     best: tuple[float, Fit, Array] | None = None
     for ridge in RIDGES if k <= MAX_FULL_CLASSES else (None,):
         fit = maximise(labels, scaled, guess, prior=prior, ridge=ridge)
@@ -211,16 +272,16 @@ def _held_out(
     return logits
 
 
-def _confident_half(labels: NDArray[np.int64], features: Array) -> Array:
-    """T from the given labels of the more confident half of each predicted class."""
-    k = len(features)
-    predicted, top = features.argmax(axis=0), softmax(features).max(axis=0)
-    counts = np.eye(k) + 0.1 / k
+def _confident_counts(labels: NDArray[np.int64], logits: Array, share: float) -> Array:
+    """(K, K) given labels of the most confident `share` of each predicted class."""
+    k = len(logits)
+    predicted, top = logits.argmax(axis=0), softmax(logits).max(axis=0)
+    counts = np.zeros((k, k))
     for c in np.unique(predicted):
         rows = predicted == c
-        sure = rows & (top >= np.median(top[rows]))
+        sure = rows & (top >= np.quantile(top[rows], 1 - share))
         counts[c] += np.bincount(labels[sure], minlength=k)
-    return counts / counts.sum(axis=1, keepdims=True)
+    return counts
 
 
 def _shrink(labels: NDArray[np.int64], held_out: Array, T: Array) -> Array:
