@@ -15,6 +15,11 @@ from adacorr.train.methods.base import Step
 from adacorr.train.methods.coteaching import coteaching_loss
 from adacorr.train.methods.decoupling import decoupling_loss
 from adacorr.train.methods.forward import forward_loss
+from adacorr.train.methods.posterior import (
+    clean_posterior,
+    label_posterior,
+    sharpen,
+)
 from adacorr.train.methods.standard import Standard
 
 B, K = 23, 4
@@ -166,3 +171,34 @@ def test_falling_delta_has_the_released_ends():
     assert falling_delta(1, epochs=180) == pytest.approx(1 / 1.22)
     assert falling_delta(150, epochs=180) == pytest.approx(1 / 4.2)
     assert falling_delta(25, epochs=30) == pytest.approx(1 / 4.2)  # the same fall in a short run
+
+
+def test_label_posterior():
+    z, y = batch(12)
+    eta, T = z.softmax(dim=1), noise.uniform(K, 0.4)
+    got = label_posterior(eta, torch.from_numpy(T), y).tolist()
+    for row, label, new in zip(eta.tolist(), y.tolist(), got, strict=True):
+        joint = [row[j] * T[j, label] for j in range(K)]
+        assert new == pytest.approx([value / sum(joint) for value in joint])
+
+
+@pytest.mark.parametrize("T", [noise.uniform(K, 0.5), noise.pair(K, 0.4)], ids=["uniform", "pair"])
+def test_clean_posterior_undoes_the_noise(T):
+    eta = batch(13)[0].softmax(dim=1)
+    T = torch.from_numpy(T)
+    noisy = eta @ T
+    found = clean_posterior(noisy, T)
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(B, dtype=torch.float64))
+    assert (found >= 0).all()
+    assert ((found @ T) - noisy).abs().max() < 0.03  # stopped early on purpose: no overshoot
+    assert (found.argmax(dim=1) == eta.argmax(dim=1)).double().mean() > 0.9
+
+
+def test_sharpen_finds_the_scale():
+    """Given labels drawn from eta @ T, a flattened eta is brought back."""
+    g = torch.Generator().manual_seed(0)
+    eta = (3 * torch.randn(20_000, K, generator=g, dtype=torch.float64)).softmax(dim=1)
+    T = torch.from_numpy(noise.uniform(K, 0.3))
+    given = (eta @ T).multinomial(1, generator=g)[:, 0]
+    flat = (0.5 * eta.log()).softmax(dim=1)
+    assert (sharpen(flat, T, given) - eta).abs().mean() < 0.2 * (flat - eta).abs().mean()

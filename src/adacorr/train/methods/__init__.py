@@ -9,6 +9,7 @@ from adacorr.train.methods.decoupling import Decoupling
 from adacorr.train.methods.forgetting import Forgetting
 from adacorr.train.methods.forward import Forward
 from adacorr.train.methods.mentornet import MentorNet
+from adacorr.train.methods.posterior import Posterior
 from adacorr.train.methods.standard import Standard
 
 METHODS: dict[str, type[Method]] = {
@@ -23,6 +24,7 @@ METHODS: dict[str, type[Method]] = {
         CoTeaching,
         Abstention,
         AdaCorr,
+        Posterior,
     )
 }
 
@@ -37,5 +39,6 @@ __all__ = [
     "Forward",
     "MentorNet",
     "Method",
+    "Posterior",
     "Standard",
 ]

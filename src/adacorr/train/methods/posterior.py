@@ -1,0 +1,164 @@
+"""Posterior: AdaCorr (Zheng et al. 2020) with the noise taken into account, and nothing to set.
+
+What differs from AdaCorr, and why:
+
+- a label is tested against P(true | x, given) instead of f alone: a likelihood ratio test with one
+  threshold per pair, T[m, given] / T[given, given], with T estimated at the end of burn-in. Under
+  asymmetric noise the net's argmax is often the wrong class of a pair; the posterior's is not.
+- before each test the predictions are brought to the sharpness that explains the given labels
+  best, so that neither the net nor the label weighs too much;
+- what the net is anchored to is that posterior, made as unsure as the labels are noisy (mixed with
+  the uniform distribution by the estimated noise rate): it holds back memorising in proportion;
+- predictions are those seen while training, averaged over a few epochs: no extra pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from adacorr.core.sampling import sample_rows, sample_size
+from adacorr.core.transition import estimate_transition
+from adacorr.core.validation import check_count, check_number
+from adacorr.train.methods.adacorr import PAPER_EPOCHS, retroactive_loss
+from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
+from adacorr.train.methods.plateau import Plateau
+from adacorr.train.methods.scaling import scaled
+from adacorr.train.methods.snapshot import RollingMean, Snapshot
+
+FLOOR = 0.01  # spread over each row of an estimated T: never seen is not impossible
+SCALES = torch.logspace(-0.3, 0.7, 16, dtype=torch.float64)  # 0.5 to 5
+INVERSIONS = 30
+
+
+def clean_posterior(noisy: Tensor, T: Tensor) -> Tensor:
+    """eta with ``eta @ T`` close to the rows of `noisy`, on the simplex.
+
+    Expectation-maximisation for a mixture with known components: each step divides by the noisy
+    posterior that eta implies and multiplies back, so entries stay positive.
+    """
+    eta = noisy.clone()
+    for _ in range(INVERSIONS):
+        eta = eta * ((noisy / (eta @ T).clamp_min(1e-12)) @ T.T)
+        eta = eta / eta.sum(dim=1, keepdim=True).clamp_min(1e-12)
+    return eta
+
+
+def sharpen(eta: Tensor, T: Tensor, labels: Tensor) -> Tensor:
+    """softmax(a log eta), a chosen by the likelihood of the given labels under T.
+
+    Means over epochs of an early net are less sure than they should be; a given label would then
+    weigh too much against them.
+    """
+    rows = torch.from_numpy(sample_rows(len(eta), sample_size(eta.shape[1]))).to(eta.device)
+    log_eta, evidence = eta[rows].clamp_min(1e-6).log(), T[:, labels[rows]].T
+    fits = [
+        ((a * log_eta).softmax(dim=1) * evidence).sum(dim=1).clamp_min(1e-12).log().mean().item()
+        for a in SCALES.tolist()
+    ]
+    best = SCALES[max(range(len(fits)), key=fits.__getitem__)].item()
+    return (best * eta.clamp_min(1e-6).log()).softmax(dim=1)
+
+
+def label_posterior(eta: Tensor, T: Tensor, labels: Tensor) -> Tensor:
+    """P(true = j | x, given label), proportional to ``eta[:, j] T[j, label]``."""
+    joint = eta * T[:, labels].T
+    return joint / joint.sum(dim=1, keepdim=True)
+
+
+@dataclass
+class Posterior(Method):
+    """Anchor the net to P(true | x, given), and correct by it before every epoch.
+
+    Attributes
+    ----------
+    burn_in : "auto" ends it when noisy validation accuracy stands still; or a number of epochs.
+    correct_after : epochs from the end of burn-in to the first correction; None: 20 of 180.
+    refresh_after : epochs to the renewal of the anchor; None: 40 of 180.
+    window : epochs that predictions are averaged over (window N K floats).
+    anchor : share of the anchor in the loss; the rest is cross-entropy to the current label.
+    top_k : keep the anchor as its k largest probabilities and the remainder, for many classes.
+    """
+
+    name: ClassVar[str] = "posterior"
+    corrects: ClassVar[bool] = True
+
+    burn_in: int | Literal["auto"] = "auto"
+    correct_after: int | None = None
+    refresh_after: int | None = None
+    window: int = 3
+    anchor: float = 0.5
+    top_k: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("burn_in", "correct_after", "refresh_after", "window", "top_k"):
+            value = getattr(self, name)
+            if value is not None and not (name == "burn_in" and value == "auto"):
+                check_count(value, name, at_least=1)
+        check_number(self.anchor, "anchor", at_least=0, at_most=1)
+
+    def start(self, setting: Setting) -> None:
+        run, k = setting.epochs, setting.n_classes
+        self._given, self._k, self._epochs = setting.labels, k, run
+        self._plateau = Plateau.for_run(run, setting.labels)
+        self._m = 0 if self.burn_in == "auto" else self.burn_in
+        self._correct = self.correct_after or scaled(20, of=PAPER_EPOCHS, run=run)
+        self._refresh = self.refresh_after or scaled(40, of=PAPER_EPOCHS, run=run)
+        self._mean = RollingMean(self.window)
+        self._anchor = Snapshot(k, self.top_k)
+        self._rate = torch.zeros((), device=setting.device)
+        self._T = torch.eye(k, device=setting.device)
+
+    def loss(self, step: Step) -> Tensor:
+        log_probs = step.logits[0].log_softmax(dim=1)
+        loss = F.nll_loss(log_probs, step.labels)
+        if not self._anchor.taken:
+            return loss
+        anchor = retroactive_loss(log_probs, self._anchor.rows(step.index))
+        return (1 - self.anchor) * loss + self.anchor * anchor
+
+    def end_epoch(self, end: EpochEnd) -> Tensor:
+        f = self._mean.add(end.running)
+        if not self._m and (why := self._plateau.reason(end.history)):
+            self._m = end.epoch
+            end.log(f"burn-in ends: {why}")
+        if end.epoch == self._m:
+            self._fit_noise(f, end)
+            self._mean = RollingMean(self.window)  # from here on the net learns something else
+        after = end.epoch + 1 - self._m
+        if not self._m or after < self._correct or after < 2 or end.epoch == self._epochs:
+            return end.labels
+        posterior = label_posterior(sharpen(f, self._T, self._given), self._T, self._given)
+        if after == self._refresh:
+            self._take_anchor(posterior)
+        return posterior.argmax(dim=1)
+
+    def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
+        """T, the noise rate and the anchor, from predictions before memorising."""
+        given = self._given
+        found = estimate_transition(given.cpu().numpy(), f.double().cpu().numpy()).T
+        T = torch.from_numpy(found).to(f) + FLOOR / self._k
+        self._T = T / T.sum(dim=1, keepdim=True)
+        eta = sharpen(clean_posterior(f, self._T), self._T, given)
+        posterior = label_posterior(eta, self._T, given)
+        self._rate = 1 - posterior.gather(1, given[:, None]).mean()
+        end.log(f"noise rate estimated as {self._rate.item():.3f}")
+        self._take_anchor(posterior)
+
+    def _take_anchor(self, posterior: Tensor) -> None:
+        """As unsure as the labels are noisy: the noise rate's share spread over all classes."""
+        share = (self._rate * self._k / (self._k - 1)).clamp_max(0.95)
+        self._anchor.take((1 - share) * posterior + share / self._k)
+
+    def state(self) -> dict[str, Tensor]:
+        own = {"burn_in": torch.tensor(self._m), "rate": self._rate, "T": self._T}
+        return own | self._anchor.state() | self._mean.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self._m, self._rate, self._T = int(state["burn_in"]), state["rate"], state["T"]
+        self._anchor.load_state(state)
+        self._mean.load_state(state)
