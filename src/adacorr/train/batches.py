@@ -57,7 +57,7 @@ class Scaling:
     def __call__(self, raw: Tensor) -> Tensor:
         if self.kind == "as_is":
             return raw.float() if raw.dtype == torch.float64 else raw
-        x = (raw.float() - self.mean) / self.std
+        x = (raw - self.mean).div_(self.std)  # bytes become floats on the way, in one pass
         # (B, H, W, C) seen as (B, C, H, W) is the channels-last layout, without a copy
         return x.permute(0, 3, 1, 2) if self.kind == "image" else x
 

@@ -31,7 +31,8 @@ from adacorr.train.state import (
     stream_seed,
 )
 
-EVAL_BATCH = 512
+EVAL_BATCH = 128  # on CPUs activations then stay in cache: twice as fast as 512
+EVAL_BATCH_GPU = 1024
 NAN_CHECK = 32  # batches between looks at the loss: a look makes a GPU wait
 BUILD, ORDER, AUGMENT, METHOD, NET = range(5)  # purposes of random streams
 
@@ -100,7 +101,8 @@ class Model:
         """Probabilities for rows of the feed, a piece at a time, in eval mode."""
         for net in self.nets:
             net.eval()
-        for x in feed.evaluation(rows.split(EVAL_BATCH)):
+        size = EVAL_BATCH if self.ranks.device.type == "cpu" else EVAL_BATCH_GPU
+        for x in feed.evaluation(rows.split(size)):
             yield self.proba(x)
 
     def stream(self, data: Any, workers: int = 0) -> Iterator[NDArray[np.float32]]:
