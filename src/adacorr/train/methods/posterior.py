@@ -7,8 +7,9 @@ What differs from AdaCorr, and why:
   asymmetric noise the net's argmax is often the wrong class of a pair; the posterior's is not.
 - before each test the predictions are brought to the sharpness that explains the given labels
   best, so that neither the net nor the label weighs too much;
-- what the net is anchored to is that posterior, made as unsure as the labels are noisy (mixed with
-  the uniform distribution by the estimated noise rate): it holds back memorising in proportion;
+- what the net is anchored to is that posterior, renewed with each test and made as unsure as the
+  labels are noisy (mixed with the uniform distribution by the estimated noise rate): it holds back
+  memorising in proportion;
 - predictions are those seen while training, averaged over a few epochs: no extra pass.
 """
 
@@ -78,7 +79,6 @@ class Posterior(Method):
     ----------
     burn_in : "auto" ends it when noisy validation accuracy stands still; or a number of epochs.
     correct_after : epochs from the end of burn-in to the first correction; None: 20 of 180.
-    refresh_after : epochs to the renewal of the anchor; None: 40 of 180.
     window : epochs that predictions are averaged over (window N K floats).
     anchor : share of the anchor in the loss; the rest is cross-entropy to the current label.
     top_k : keep the anchor as its k largest probabilities and the remainder, for many classes.
@@ -89,13 +89,12 @@ class Posterior(Method):
 
     burn_in: int | Literal["auto"] = "auto"
     correct_after: int | None = None
-    refresh_after: int | None = None
     window: int = 3
     anchor: float = 0.5
     top_k: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("burn_in", "correct_after", "refresh_after", "window", "top_k"):
+        for name in ("burn_in", "correct_after", "window", "top_k"):
             value = getattr(self, name)
             if value is not None and not (name == "burn_in" and value == "auto"):
                 check_count(value, name, at_least=1)
@@ -107,7 +106,6 @@ class Posterior(Method):
         self._plateau = Plateau.for_run(run, setting.labels)
         self._m = 0 if self.burn_in == "auto" else self.burn_in
         self._correct = self.correct_after or scaled(20, of=PAPER_EPOCHS, run=run)
-        self._refresh = self.refresh_after or scaled(40, of=PAPER_EPOCHS, run=run)
         self._mean = RollingMean(self.window)
         self._anchor = Snapshot(k, self.top_k)
         self._rate = torch.zeros((), device=setting.device)
@@ -133,8 +131,7 @@ class Posterior(Method):
         if not self._m or after < self._correct or after < 2 or end.epoch == self._epochs:
             return end.labels
         posterior = label_posterior(sharpen(f, self._T, self._given), self._T, self._given)
-        if after == self._refresh:
-            self._take_anchor(posterior)
+        self._take_anchor(posterior)
         return posterior.argmax(dim=1)
 
     def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
