@@ -20,6 +20,7 @@ from adacorr.train.methods import (
     CoTeaching,
     Forward,
     MentorNet,
+    Posterior,
 )
 from adacorr.train.methods.base import DROPPED, EpochEnd, Setting, Step
 from adacorr.train.methods.noise_rate import estimate_noise_rate
@@ -357,6 +358,39 @@ def test_adacorr_corrects(problem, delta, predictions):
     result = fit(make_net, x, given, method=method, epochs=30, batch_size=16, lr=2e-2)
     gain = 0.1 if delta == 0.9 else 0.03  # the posterior rule is the more careful one
     assert np.mean(result.labels == truth) > np.mean(given == truth) + gain
+
+
+def test_posterior_sees_through_pair_noise():
+    """Where the net's argmax is often the wrong class of a pair, T tells which."""
+    rng = np.random.default_rng(2)
+    truth = np.arange(900) % 4
+    x = (rng.normal(size=(900, D)) + 2.5 * np.eye(4, D)[truth]).astype(np.float32)
+    given = noise.inject(truth, noise.pair(4, 0.4), rng)
+    right = {}
+    for method in (AdaCorr(), Posterior()):
+        result = fit(make_net, x, given, method=method, epochs=30, batch_size=32, lr=1e-2)
+        right[method.name] = np.mean(result.labels == truth)
+    assert right["posterior"] > 0.85
+    assert right["posterior"] > right["adacorr"]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_posterior_anchor_is_as_unsure_as_the_labels_are_noisy(rate):
+    rng = np.random.default_rng(0)
+    truth = np.arange(6000) % K
+    T = noise.uniform(K, rate)
+    given = torch.from_numpy(noise.inject(truth, T, rng))
+    f = torch.from_numpy((0.94 * np.eye(K)[truth] + 0.02) @ T).float()
+    method = Posterior(burn_in=1)
+    method.start(Setting(given, K, EPOCHS, CPU))
+    line = {"val_loss": 1.0, "val_accuracy": 0.5, "train_accuracy": 0.5}
+    out = method.end_epoch(EpochEnd(1, given, f, lambda: f, (line,), lambda _: None))
+    assert torch.equal(out, given)  # the first correction comes later
+    assert method.state()["rate"].item() == pytest.approx(rate, abs=0.05)
+    anchor = method.state()["snapshot_values"]
+    torch.testing.assert_close(anchor.sum(dim=1), torch.ones(6000))
+    assert (anchor.argmax(dim=1).numpy() == truth).mean() > 0.99
+    assert anchor.amax(dim=1).mean().item() == pytest.approx(1 - rate, abs=0.07)
 
 
 # -- memory --------------------------------------------------------------------------------------
