@@ -16,6 +16,7 @@ import os
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -105,14 +106,14 @@ def read() -> list[dict]:
     return [json.loads(line) for line in RECORDS.read_text().splitlines()]
 
 
-def run(methods: tuple[str, ...]) -> None:
+def run(methods: Sequence[str], seeds: Sequence[int]) -> None:
     """Run the cells that have no record yet, seed by seed."""
     RECORDS.parent.mkdir(parents=True, exist_ok=True)
     done = {tuple(record[k] for k in KEY) for record in read()}
     cells = [
         (dataset, noise_name, classifier, method, seed)
         for seed, dataset, noise_name, classifier, method in product(
-            SEEDS, DATASETS, NOISES, CLASSIFIERS, methods
+            seeds, DATASETS, NOISES, CLASSIFIERS, methods
         )
         if (dataset, noise_name, classifier, method, seed) not in done
     ]
@@ -193,9 +194,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Accuracy of the estimators.")
     parser.add_argument("action", choices=["run", "table"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     arguments = parser.parse_args()
     if arguments.action == "run":
-        run(tuple(arguments.methods))
+        run(arguments.methods, arguments.seeds)
     else:
         PAGE.write_text(table(complete(read())))
         print(PAGE)

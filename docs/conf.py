@@ -1,5 +1,7 @@
 """Sphinx configuration: `make docs`."""
 
+import re
+
 from adacorr import __version__
 
 project = "adacorr"
@@ -16,7 +18,6 @@ extensions = [
 ]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.header"]
 exclude_patterns = ["_build"]
 
 html_theme = "furo"
@@ -29,3 +30,25 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+
+_SECTIONS = {"Parameters", "Attributes", "Returns"}
+
+
+def reshape(app, what, name, obj, options, lines):
+    """``name : words`` -> the name, then the words; to napoleon they would be the name of a type.
+
+    A bare | would start a substitution, where our docstrings mean an absolute value.
+    """
+    section, out = "", []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if following and set(following) == {"-"}:
+            section = line.strip()
+        if not line.lstrip().startswith((">>>", "...")):
+            line = re.sub(r"(?<!`)\|(?!`)", r"\\|", line)
+        entry = re.match(r"(\*{0,2}\w[\w, *]*?) : (.*)", line) if section in _SECTIONS else None
+        out += [entry[1], f"    {entry[2]}"] if entry else [line]
+    lines[:] = out
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", reshape, priority=400)  # before napoleon

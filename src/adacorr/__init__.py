@@ -10,8 +10,16 @@ loads torch.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from adacorr._version import __version__
+
+if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
+    from adacorr import data, estimators, tables, theory, train
+    from adacorr.core import certificate, noise
+    from adacorr.core.correct import Correction, correct
+    from adacorr.core.transition import estimate_transition
+    from adacorr.core.validation import InputError
 
 _FUNCTIONS = {
     "Correction": "adacorr.core.correct",
@@ -29,7 +37,20 @@ _MODULES = {
     "train": "adacorr.train",
 }
 
-__all__ = ["__version__", *_FUNCTIONS, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "Correction",
+    "InputError",
+    "__version__",
+    "certificate",
+    "correct",
+    "data",
+    "estimate_transition",
+    "estimators",
+    "noise",
+    "tables",
+    "theory",
+    "train",
+]
 
 
 def __getattr__(name: str):
