@@ -556,6 +556,41 @@ def test_a_read_only_folder(tmp_path):
     assert target in done.stderr
 
 
+def test_a_bar_with_rows_per_second_on_a_terminal(tmp_path):
+    pty = pytest.importorskip("pty")
+    source = big(tmp_path / "in.parquet", n=20_000)
+    code = (
+        "import sys; from adacorr.tables import correct as t; t.BATCH_ROWS = 1000;"
+        "from adacorr.cli import correct as c; c._BAR_AFTER = 0;"
+        "from adacorr.cli import main; main(sys.argv[1:])"
+    )
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", code, "correct", str(source), "--dry-run", "--delta", "0.9"],
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        check=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(theirs)
+    shown = os.read(ours, 1 << 20).decode()
+    os.close(ours)
+    assert "checking" in shown
+    assert "correcting" in shown
+    assert "rows/s" in shown
+    assert b"would change" in done.stdout
+
+
+@pytest.mark.parametrize("damage", [b"\x93NUMPY\x01\x00v\x00{'descr'", b"PK\x03\x04", b""])
+def test_damaged_arrays(run_cli, tmp_path, damage):
+    (tmp_path / "y.npy").write_bytes(damage)
+    np.save(tmp_path / "f.npy", np.full((2, 2), 0.5))
+    arrays = ["--labels", str(tmp_path / "y.npy"), "--probs", str(tmp_path / "f.npy")]
+    code, _, err = run_cli("correct", *arrays, "--dry-run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "y.npy: expected a plain .npy array" in err
+
+
 def test_help_names_every_flag(run_cli):
     _, out, _ = run_cli("correct", "--help")
     for flag in ("--output", "--labels", "--probs", "--normalize", "--dry-run", "--json"):

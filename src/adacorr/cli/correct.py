@@ -157,15 +157,9 @@ def _delta(text: str) -> Any:
 
 
 def _array(path: Path | None) -> Any:
-    import numpy as np
+    from adacorr.tables.sources import load_npy
 
-    if path is None:
-        return None
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: expected a plain .npy array, got: {reason}") from None
+    return None if path is None else load_npy(path)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -254,7 +255,7 @@ class ArraySource:
 
 
 def open_arrays(labels: Path, probs: Path) -> ArraySource:
-    y, f = _load(labels), _load(probs)
+    y, f = load_npy(labels), load_npy(probs)
     if y.ndim != 1 or y.dtype.kind not in "iuUb":
         raise InputError(
             f"{labels}: expected integers or strings of shape (N,), got {y.dtype} {y.shape}"
@@ -268,12 +269,15 @@ def open_arrays(labels: Path, probs: Path) -> ArraySource:
     return ArraySource(labels, probs, y, f)
 
 
-def _load(path: Path) -> NDArray[Any]:
+def load_npy(path: Path) -> NDArray[Any]:
+    """A plain array as a memory map; never a pickle."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():  # about headers written by Python 2: not the user's matter
+            warnings.simplefilter("ignore")
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path}: expected an existing .npy file, got none") from None
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: expected a plain .npy array, got: {reason}") from error
     if not isinstance(array, np.ndarray):

@@ -1,0 +1,63 @@
+"""Surveys of parts merge into the survey of the whole."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from adacorr.core import sampling
+from adacorr.tables.layout import Layout
+from adacorr.tables.sources import open_parquet
+from adacorr.tables.survey import Survey, survey_source
+
+LAYOUT = Layout("label", ("probs",), True, None)
+
+
+@pytest.fixture
+def write(problem, tmp_path):
+    y, f, names = problem
+
+    def one(start, stop):
+        flat = pa.array(f[start:stop].ravel())
+        probs = pa.FixedSizeListArray.from_arrays(flat, 4)
+        path = tmp_path / f"{start}.parquet"
+        pq.write_table(pa.table({"label": names[y[start:stop]], "probs": probs}), path)
+        return open_parquet(path)
+
+    return one
+
+
+def survey(source, first_row, batch_rows):
+    return survey_source(source, LAYOUT, first_row, batch_rows=batch_rows, normalize=False)
+
+
+@pytest.mark.parametrize("size", [100, 700, 10_000])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_parts_in_any_order_equal_the_whole(problem, write, monkeypatch, size, order):
+    monkeypatch.setattr(sampling, "MAX_ROWS", size)
+    monkeypatch.setattr(sampling, "sample_size", lambda k: size)
+    monkeypatch.setattr("adacorr.tables.survey.sample_size", lambda k: size)
+    y, f, names = problem
+    edges = [0, 50, 1700, 3000]
+    parts = [survey(write(edges[i], edges[i + 1]), edges[i], 64) for i in range(3)]
+    merged = Survey()
+    for i in order:
+        merged = merged.merge(parts[i])
+    rows = sampling.sample_rows(3000, size)
+    assert merged.rows == 3000
+    assert merged.n_classes == 4
+    assert set(merged.seen) == set(names.tolist())
+    assert merged.sample is not None
+    np.testing.assert_array_equal(merged.sample.index, rows)
+    np.testing.assert_array_equal(merged.sample.pred_probs, f[rows])
+    assert merged.sample.labels.to_pylist() == names[y[rows]].tolist()
+
+
+def test_the_empty_survey_is_neutral(write):
+    part = survey(write(0, 10), 0, 3)
+    assert Survey().merge(part) is part
+    assert part.merge(Survey()) is part
+
+
+def test_class_names_come_from_the_labels_in_sorted_order(write):
+    assert survey(write(0, 100), 0, 7).coder(LAYOUT).names == ("big bird", "cat", "dog", "fish")
