@@ -42,7 +42,7 @@ SEEDS = (0, 1, 2)
 CLASSIFIERS = {
     "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
     "gradient boosting": HistGradientBoostingClassifier(
-        max_iter=40, max_leaf_nodes=15, learning_rate=0.2, random_state=0
+        max_iter=20, max_leaf_nodes=8, learning_rate=0.3, random_state=0
     ),
 }
 METHODS = ("plain", "CorrectedClassifier", "CleanLearning")
