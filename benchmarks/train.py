@@ -3,9 +3,10 @@
     python benchmarks/train.py [--quick] [--memory]
 
 Every figure is a ratio within this run: the contestants take turns, epoch by epoch, and the best of
-each counts. Time is CPU time on one thread, which other work on the machine disturbs least. All contestants train on nine tenths of the samples and evaluate on the last tenth after each
-epoch; data is random, since only time is measured. ``--memory`` shows instead what AdaCorr keeps
-per sample for a million samples and a thousand classes.
+each counts. Time is CPU time on one thread, which other work on the machine disturbs least. All
+contestants train on nine tenths of the samples and evaluate on the last tenth after each epoch;
+data is random, since only time is measured. ``--memory`` shows instead what AdaCorr keeps per
+sample for a million samples and a thousand classes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ SCRIPT = """
 import os, sys
 import numpy as np
 import torch
-sys.path.insert(0, sys.argv[2])
-from conftest import small_mlp
+from torch import nn
 from adacorr.core import noise
 from adacorr.train import AdaCorr, fit
 torch.set_num_threads(1)
@@ -19,8 +17,11 @@ rng = np.random.default_rng(0)
 truth = rng.integers(0, 3, 221)
 X = (rng.normal(size=(221, 4)) + 4 * np.eye(3, 4)[truth]).astype(np.float32)
 given = noise.inject(truth, noise.uniform(3, 0.3), rng)
+def net(k):
+    return nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, k))
+
 method = AdaCorr(burn_in=4, correct_after=2, refresh_after=6)
-result = fit(small_mlp, X, given, method=method, epochs=12, lr=0.01, batch_size=32,
+result = fit(net, X, given, method=method, epochs=12, lr=0.01, batch_size=32,
              run_dir=f"{sys.argv[1]}/run-{os.environ.get('WORLD_SIZE', 1)}")
 rank = os.environ.get("RANK", "alone")
 np.savez(f"{sys.argv[1]}/{rank}.npz", labels=result.labels, pred_probs=result.pred_probs,
@@ -29,11 +30,10 @@ np.savez(f"{sys.argv[1]}/{rank}.npz", labels=result.labels, pred_probs=result.pr
 
 
 def launch(tmp_path, *launcher):
-    here = str(Path(__file__).parent)
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     subprocess.run(
-        [sys.executable, *launcher, str(script), str(tmp_path), here],
+        [sys.executable, *launcher, str(script), str(tmp_path)],
         check=True,
         timeout=240,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -30,6 +30,7 @@ from adacorr.train.state import (
     stream,
     stream_seed,
 )
+from adacorr.train.sync_norm import synchronise
 
 EVAL_BATCH = 128  # on CPUs activations then stay in cache: twice as fast as 512
 EVAL_BATCH_GPU = 1024
@@ -328,6 +329,8 @@ class Engine:
         self.method.stage = stage
         torch.manual_seed(stream_seed(self.settings.seed, stage, BUILD))
         nets = build_nets(self.method, self.make_net, self.job, self.ranks.device)
+        if self.ranks.size > 1:
+            nets = [synchronise(net) for net in nets]
         model = Model(nets, self.method, self.job.feed.scaling, self.ranks)
         optimizer = make_optimizer(self.settings, nets)
         epoch = history[-1]["epoch"] if history else 0
