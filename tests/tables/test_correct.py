@@ -217,6 +217,47 @@ def test_integer_names_are_matched_by_value(tmp_path):
     assert pq.read_table(tmp_path / "o.parquet")["adacorr_label"].to_pylist() == [10, 10]
 
 
+def test_labels_of_a_type_too_small_for_all_classes(tmp_path):
+    f = np.full((2, 300), 0.5 / 299)
+    f[:, 299] = 0.5
+    probs = pa.FixedSizeListArray.from_arrays(pa.array(f.ravel()), 300)
+    table = pa.table({"label": pa.array([1, 2], pa.uint8()), "probs": probs})
+    pq.write_table(table, tmp_path / "i.parquet")
+    correct_table(tmp_path / "i.parquet", tmp_path / "o.parquet", settings=Settings(0.5))
+    out = pq.read_table(tmp_path / "o.parquet")
+    assert out["adacorr_label"].to_pylist() == [299, 299]
+    assert out["label"].type == pa.uint8()
+
+
+def test_decimal_probabilities(tmp_path):
+    from decimal import Decimal
+
+    columns = {"p_a": [Decimal("0.9"), Decimal("0.8")], "p_b": [Decimal("0.1"), Decimal("0.2")]}
+    pq.write_table(pa.table({"label": ["a", "b"], **columns}), tmp_path / "i.parquet")
+    result = correct_table(tmp_path / "i.parquet", settings=Settings(0.5))
+    assert result.stats.flipped == 1
+
+
+def test_an_input_that_changes_between_the_passes(problem, tmp_path):
+    y, f, names = problem
+    path = tmp_path / "in.parquet"
+    pq.write_table(list_table(y, f, names), path)
+
+    def shorten(stage, rows, total):
+        if stage == "checking":
+            pq.write_table(list_table(y[:100], f[:100], names), path)
+
+    with pytest.raises(adacorr.InputError, match="expected 3000 rows as at first, got 100"):
+        correct_table(
+            path,
+            tmp_path / "out.parquet",
+            run_dir=tmp_path / "run",
+            settings=Settings(0.9),
+            progress=shorten,
+        )
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_normalize_gives_the_ratios_of_the_normalised_rows(problem, tmp_path):
     y, f, names = problem
     raw = f * np.linspace(0.5, 3, len(f), dtype=np.float32)[:, None]

@@ -276,9 +276,14 @@ def _write(
     progress: Progress,
     describe: Callable[[Path, Stats], None],
 ) -> Stats:
-    """The second pass. Outputs take their names at the end, and only if all went well."""
+    """The second pass. Outputs take their names at the very end, and only if all went well."""
     with ExitStack() as stack:
-        run_folder = also = None
+        temporary = run_folder = also = None
+        if outputs.table is not None:
+            stack.enter_context(writing(outputs.table))
+            is_file = suffix_of(outputs.table) in (*OUTPUT_SUFFIXES, ".npy")
+            place = atomic(outputs.table) if is_file else atomic_folder(outputs.table)
+            temporary = stack.enter_context(place)
         if outputs.run_dir is not None:
             stack.enter_context(writing(outputs.run_dir))
             run_folder = stack.enter_context(atomic_folder(outputs.run_dir))
@@ -286,7 +291,7 @@ def _write(
             also = stack.enter_context(completing(sink, outputs.run_dir))
         stats = Stats()
         # closing: an interrupt must unwind the parts now, not when they are collected
-        parts = stack.enter_context(closing(_parts(sources, plan, outputs.table, also)))
+        parts = stack.enter_context(closing(_parts(sources, plan, outputs.table, temporary, also)))
         for part in parts:
             progress("correcting", part.rows, rows)
             stats = stats.merge(part)
@@ -304,16 +309,15 @@ def _parts(
     sources: Sequence[Source],
     plan: Plan,
     output: Path | None,
+    temporary: Path | None,
     also: Callable[[Corrected], None] | None,
 ) -> Generator[Stats]:
-    if output is None:
-        for source in sources:
+    """Counts of every batch of every file; a folder gets a file for each of its own."""
+    for source in sources:
+        if output is None or temporary is None:
             yield from correct_source(source, plan, also or (lambda done: None))
-    elif suffix_of(output) in (*OUTPUT_SUFFIXES, ".npy"):
-        with writing(output), atomic(output) as temporary:
-            yield from correct_file(sources[0], plan, temporary, output, also)
-    else:
-        with writing(output), atomic_folder(output) as folder:
-            for source in sources:
-                path = folder / source.path.name
-                yield from correct_file(source, plan, path, output / source.path.name, also)
+        elif temporary.is_dir():
+            name = source.path.name
+            yield from correct_file(source, plan, temporary / name, output / name, also)
+        else:
+            yield from correct_file(source, plan, temporary, output, also)

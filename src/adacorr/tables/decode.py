@@ -124,6 +124,8 @@ def _numbers(column: pa.Array, place: Place, name: str, per_row: int) -> NDArray
             column = pc.cast(column, pa.float64())
         except pa.ArrowInvalid:
             return _parse_slowly(column, place, name, per_row)
+    elif kinds.is_decimal(kind):
+        column = pc.cast(column, pa.float64())
     elif not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
         raise InputError(
             f"{place.file.probs_path}: expected numbers, got type {kind} in column {name!r}"

@@ -83,6 +83,19 @@ class Coder:
             return pc.cast(from_numpy(np.arange(len(self.names))), kind)
         return pc.cast(pa.array(self.names, pa.string()), kind)
 
+    def label_type(self, kind: pa.DataType) -> pa.DataType:
+        """The type of corrected labels: the given one, unless some class does not fit into it."""
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        largest = len(self.names) - 1 if self.by_index else 0
+        if not self.by_index and self.integers:
+            largest = max(abs(int(name)) for name in self.names)
+        if pa.types.is_integer(kind) and largest > np.iinfo(kind.to_pandas_dtype()).max:
+            return pa.int64()
+        return kind
+
     def corrected(
         self, column: pa.Array, suggested: NDArray[np.int64], flipped: NDArray[np.bool_]
     ) -> pa.Array:
@@ -90,9 +103,12 @@ class Coder:
         import pyarrow as pa
 
         pc = compute()
+        kind = self.label_type(column.type)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        new = self.values(column.type).take(from_numpy(suggested))
+        if column.type != kind:
+            column = pc.cast(column, kind)
+        new = self.values(kind).take(from_numpy(suggested))
         return pc.if_else(from_numpy(flipped), new, column)
 
 

@@ -165,8 +165,7 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     if plan.typed:
         empty = {name: pa.array([], kind) for name, kind in types.items()}
         types |= {n: a.type for n, a in _typed(empty, np.empty((0, k)), plan).items()}
-    label = types[plan.layout.label]
-    types["adacorr_label"] = label.value_type if pa.types.is_dictionary(label) else label
+    types["adacorr_label"] = plan.coder.label_type(types[plan.layout.label])
     types["adacorr_ratio"], types["adacorr_flipped"] = pa.float64(), pa.bool_()
     if probe.confidence is not None:
         types["adacorr_confidence"] = pa.float64()
