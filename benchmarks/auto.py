@@ -331,8 +331,9 @@ P(given) / P(suggested), so that its threshold is 1.
   compete with the noise. If the estimated noise is below twice that, it changes nothing and says
   that the labels look better than the model.
 - A model that has learnt the noise perfectly (f = eta T) fits equally well with T = I. Then T is
-  read off the most confident tenth of each class (the anchor assumption), if that explains the
-  held-out labels no worse.
+  read off the most confident tenth of each class (the anchor assumption), if it shows at least
+  4 points more noise and explains the held-out labels no worse. The stated number of wrong flips is
+  coarse there, because T comes from few rows.
 
 What it cannot know: whether T depends on x, whether a class without confident rows is noisy or
 hard, and anything about a class that the model never predicts. Above 32 classes W is a multiple of

@@ -42,7 +42,7 @@ RIDGES = (300.0, 30.0, 3.0)
 MAX_FULL_CLASSES = 32  # above, a full map costs more than the rest of the rule together
 MAX_UNMIX_CLASSES = 128
 ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
-ANCHOR_EXCESS = 0.02  # noise that they must show beyond the fitted one to be heard
+ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to be heard
 UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
 TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right"
@@ -108,6 +108,8 @@ class PosteriorRule:
         return self._posterior(labels, pred_probs).T
 
     def _posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
+        if len(labels) == 1:  # numpy sums a single column in another order than many
+            return self._posterior(labels.repeat(2), pred_probs.repeat(2, axis=0))[:, :1]
         features = log_features(pred_probs)
         if self.unmix is not None:
             features = self.unmix.apply(features)
@@ -189,7 +191,8 @@ def _anchored(
     """
     k = len(features)
     plain = maximise(labels, features, np.eye(k), prior=None, ridge=None)
-    anchors = shrunk_transition(_confident_counts(labels, plain.logits(features), ANCHOR_SHARE))
+    counts = _confident_counts(labels, plain.logits(features), ANCHOR_SHARE)
+    anchors = shrunk_transition(counts, trust=0.0)
     share = eta.mean(axis=1)
     if share @ (np.diag(rule.T) - np.diag(anchors)) < ANCHOR_EXCESS:
         return rule, eta
@@ -295,21 +298,22 @@ def _shrink(labels: NDArray[np.int64], held_out: Array, T: Array) -> Array:
     return T
 
 
-def shrunk_transition(counts: Array) -> Array:
+def shrunk_transition(counts: Array, trust: float = TRUST) -> Array:
     """Row-stochastic T from (K, K) expected counts [true, given], by empirical Bayes.
 
     Row rates are shrunk to the common rate and each row's targets to the uniform distribution. The
     strength comes from moments: a spread no larger than a binomial (multinomial) one shrinks
-    almost fully, as for uniform noise; a much larger one hardly, as for pair noise.
+    almost fully, as for uniform noise; a much larger one hardly, as for pair noise. `trust` adds
+    that share of the rows as right labels.
     """
     k = len(counts)
     apart = 1 - np.eye(k)
     size, off = counts.sum(axis=1), counts * apart
     wrong = off.sum(axis=1)
-    common = wrong.sum() / size.sum()
+    common = wrong.sum() / max(size.sum(), 1e-9)
     spread = ((wrong - size * common) ** 2 / np.maximum(size * common * (1 - common), 1e-9)).sum()
     strength = size.mean() / max(spread / (k - 1) - 1, 1.0)
-    rate = (wrong + strength * common) / (size + strength + TRUST * size.mean())
+    rate = (wrong + strength * common) / (size + strength + trust * size.mean() + 1e-9)
     targets = off + 0.02 * apart
     if k > 2:
         expected = np.maximum(wrong[:, None] / (k - 1), 1e-9)
