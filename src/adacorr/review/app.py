@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -84,6 +85,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.names = self.data.class_names
         self.preview = lru_cache(_CACHED_ITEMS)(self._preview)
+        Thread(target=self.audit, daemon=True).start()  # its first call loads scipy
 
     @classmethod
     def open(cls, data: RunData, database: Path, target: float = 0.05) -> Desk:
@@ -142,8 +144,9 @@ class Desk:
             "needed": None,
         }
         if total:
-            answer["limit"] = flip_error_limit(wrong, reviewed, CONFIDENCE, n_flips=total)
-            answer["needed"] = _more_reviews(self.target, reviewed, wrong, total)
+            needed = _reviews_needed(self.target, wrong, total)
+            answer["limit"] = _limit(wrong, reviewed, total)
+            answer["needed"] = None if needed is None else max(0, needed - reviewed)
         return answer
 
     def decide(self, sent: Verdicts) -> list[dict[str, Any]]:
@@ -182,10 +185,16 @@ class Desk:
         return self.items.get(int(self.flips.index[flip]))
 
 
-def _more_reviews(target: float, reviewed: int, wrong: int, total: int) -> int | None:
-    """Further audit reviews, all right, until the limit is at the target; None: out of reach."""
+@lru_cache(1024)
+def _limit(wrong: int, reviewed: int, total: int) -> float:
+    return flip_error_limit(wrong, reviewed, CONFIDENCE, n_flips=total)
+
+
+@lru_cache(1024)  # asked for with every decision, and dear: a search within a search
+def _reviews_needed(target: float, wrong: int, total: int) -> int | None:
+    """Audit reviews, all but `wrong` right, until the target is shown; None: out of reach."""
     try:
-        return max(0, reviews_needed(target, CONFIDENCE, wrong, n_flips=total) - reviewed)
+        return reviews_needed(target, CONFIDENCE, wrong, n_flips=total)
     except InputError:
         return None
 

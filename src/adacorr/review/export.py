@@ -67,7 +67,8 @@ def final_labels(
         proposed = np.where(accepted, flips.proposed[first:last], batch.given[at])
         label[at] = np.where(status == OTHER, chosen[first:last], proposed)
         decision[at] = _WORDS[status]
-        people = [who.get(row) for row in range(batch.start, batch.start + len(label))]
+        people = np.full(len(label), None, dtype=object)
+        people[at] = [who.get(flip) for flip in range(first, last)]
         yield pa.RecordBatch.from_pydict(
             {
                 "index": batch.index,

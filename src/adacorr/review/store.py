@@ -78,6 +78,8 @@ class Store:
         self.state = np.zeros(len(flips), dtype=np.int8)
         self.label = np.full(len(flips), -1, dtype=np.int64)
         self.latest = np.zeros(len(flips), dtype=np.int64)  # log id that stands; 0: none
+        self._people: dict[str, int] = {}
+        self._person = np.zeros(len(flips), dtype=np.int32)  # whose decision stands
         self._lock = threading.RLock()
         self._seen_id = 0
         if path.is_symlink():
@@ -103,7 +105,7 @@ class Store:
             self._forget(self._db.execute(touched, (self._seen_id,)))
             self._apply(
                 self._db.execute(
-                    f"SELECT id, row, choice, label FROM log WHERE row IN ({touched}) "
+                    f"SELECT id, row, choice, label, reviewer FROM log WHERE row IN ({touched}) "
                     f"AND {_STANDING} ORDER BY id",
                     (self._seen_id,),
                 )
@@ -147,21 +149,17 @@ class Store:
             return self._standing(flip)
 
     def reviewers(self) -> dict[int, str]:
-        """Row of the run -> who made the decision that stands there."""
-        with self._lock:
-            found = self._db.execute(
-                f"SELECT row, reviewer FROM log WHERE {_STANDING} ORDER BY id"
-            ).fetchall()
-        return {int(row): str(name) for row, name in found}
+        """Flip -> who made the decision that stands."""
+        names = list(self._people)
+        decided = np.flatnonzero(self.state != OPEN)
+        return {int(flip): names[self._person[flip]] for flip in decided}
 
     def counts_by_reviewer(self) -> dict[str, int]:
-        """How many standing verdicts (not skips) each person has given."""
-        with self._lock:
-            found = self._db.execute(
-                f"SELECT reviewer, COUNT(*) FROM log WHERE {_STANDING} AND choice != 'skip' "
-                "GROUP BY reviewer ORDER BY 2 DESC, 1 LIMIT 50"
-            ).fetchall()
-        return {str(name): int(count) for name, count in found}
+        """How many standing verdicts (not skips) each person has given, most first."""
+        judged = (self.state != OPEN) & (self.state != SKIP)
+        counts = np.bincount(self._person[judged], minlength=len(self._people))
+        found = [(name, int(n)) for name, n in zip(self._people, counts, strict=True) if n]
+        return dict(sorted(found, key=lambda item: (-item[1], item[0]))[:50])
 
     def audit_order(self) -> NDArray[np.int64]:
         """A random order of all flips, drawn once and the same ever after."""
@@ -250,15 +248,16 @@ class Store:
             flip = self._flip(row)
             self.state[flip], self.label[flip], self.latest[flip] = OPEN, -1, 0
 
-    def _apply(self, entries: Iterable[tuple[int, int, str, int | None]]) -> None:
+    def _apply(self, entries: Iterable[tuple[int, int, str, int | None, str]]) -> None:
         """Standing entries in the order of the log: a later one covers an earlier one."""
-        for entry, row, choice, label in entries:
+        for entry, row, choice, label, reviewer in entries:
             flip = self._flip(row)
             if choice == "other" and not (isinstance(label, int) and 0 <= label < self.n_classes):
                 raise InputError(f"{self.path}: expected a class index, got {label} in row {row}")
             self.state[flip] = STATES[choice]
             self.label[flip] = -1 if label is None else label
             self.latest[flip] = entry
+            self._person[flip] = self._people.setdefault(str(reviewer), len(self._people))
 
     def _flip(self, row: int) -> int:
         flip = self.flips.find(row) if isinstance(row, int) else None

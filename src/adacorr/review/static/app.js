@@ -461,6 +461,258 @@ async function poll() {
 
 async function start() {
   wire();
+  const counted = api.progress().then(update);
+  const run = await api.run();
+  state.names = run.names;
+  state.suggestedName = run.person;
+  $("title").textContent = run.title;
+  document.title = `${run.title} · adacorr review`;
+  listPairs(run.pairs);
+  await restart();
+  state.person = recall("name") ?? "";
+  $("who").textContent = state.person || "Your name";
+  if (!state.person) askName();
+  setInterval(poll, POLL_MS);
+  await counted;
+  if (!state.queue.length) drawDone(); // it says how many there were
+}
+
+start().catch(trouble);
+}
+
+// --- another class ------------------------------------------------------------------------
+
+let matches = [];
+let marked = 0;
+
+function openOther() {
+  if (state.busy || state.grid || !state.queue.length) return;
+  $("other-input").value = "";
+  listClasses();
+  $("other-dialog").showModal();
+  $("other-input").focus();
+}
+
+function listClasses() {
+  const typed = $("other-input").value.trim().toLowerCase();
+  const all = state.names.map((name, label) => ({ name, label }));
+  const begins = ({ name, label }) => String(label) === typed || name.toLowerCase().startsWith(typed);
+  const inside = ({ name }) => name.toLowerCase().includes(typed);
+  const exact = all.filter(({ label }) => String(label) === typed);
+  matches = [...new Set([...exact, ...all.filter(begins), ...all.filter(inside)])].slice(0, 50);
+  marked = 0;
+  $("other-list").replaceChildren(...matches.map(classOption));
+  mark(0);
+}
+
+function classOption({ name, label }, at) {
+  const option = element("li");
+  option.id = `class-${label}`;
+  option.setAttribute("role", "option");
+  option.append(element("kbd", "", label), element("span", "", name));
+  option.addEventListener("click", () => chooseClass(at));
+  return option;
+}
+
+function mark(at) {
+  if (!matches.length) return;
+  marked = Math.min(Math.max(at, 0), matches.length - 1);
+  [...$("other-list").children].forEach((option, i) => option.setAttribute("aria-selected", String(i === marked)));
+  $("other-list").children[marked].scrollIntoView({ block: "nearest" });
+  $("other-input").setAttribute("aria-activedescendant", `class-${matches[marked].label}`);
+}
+
+function chooseClass(at) {
+  const chosen = matches[at];
+  if (!chosen) return;
+  $("other-dialog").close();
+  const item = state.queue[0];
+  // The classes on the table are an acceptance and a rejection: store them as what they are.
+  if (chosen.label === item.proposed) decide("accept");
+  else if (chosen.label === item.given) decide("reject");
+  else decide("other", chosen.label);
+}
+
+function otherKeys(event) {
+  const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (move) {
+    event.preventDefault();
+    mark(marked + move);
+  } else if (event.key === "Enter") {
+    event.preventDefault();
+    chooseClass(marked);
+  }
+}
+
+// --- name, export, help, trouble ----------------------------------------------------------
+
+function askName() {
+  $("name").value = state.person || state.suggestedName || "";
+  $("name-dialog").showModal();
+  $("name").select();
+}
+
+function setName() {
+  const name = $("name").value.trim();
+  if (!name) {
+    $("name").focus();
+    return;
+  }
+  state.person = name;
+  remember("name", name);
+  $("who").textContent = name;
+  $("name-dialog").close();
+}
+
+function remember(key, value) {
+  try {
+    localStorage.setItem(`adacorr-${key}`, value);
+  } catch {
+    // private windows may forbid it; the page works without
+  }
+}
+
+function recall(key) {
+  try {
+    return localStorage.getItem(`adacorr-${key}`);
+  } catch {
+    return null;
+  }
+}
+
+function openExport() {
+  linkExport();
+  $("export-dialog").showModal();
+}
+
+function linkExport() {
+  const policy = document.querySelector('input[name="unreviewed"]:checked').value;
+  for (const format of ["csv", "parquet"]) {
+    $(`export-${format}`).href = `/api/export?format=${format}&unreviewed=${policy}`;
+  }
+}
+
+function trouble(error) {
+  const banner = $("banner");
+  banner.hidden = false;
+  if (error.status === 401) {
+    banner.replaceChildren("The server was started again. ");
+    const again = element("button", "", "Reload");
+    again.addEventListener("click", () => location.reload());
+    banner.append(again);
+  } else {
+    banner.textContent = error.message;
+  }
+}
+
+// --- wiring -------------------------------------------------------------------------------
+
+const KEYS = {
+  a: () => (state.grid ? decideSelected("accept") : decide("accept")),
+  r: () => (state.grid ? decideSelected("reject") : decide("reject")),
+  o: openOther,
+  s: () => decide("skip"),
+  u: undo,
+  g: toggleGrid,
+  "?": () => $("help-dialog").showModal(),
+};
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (document.querySelector("dialog[open]")) return;
+  if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
+  if (state.grid && event.key.startsWith("Arrow")) {
+    event.preventDefault();
+    moveFocus(event.key);
+    return;
+  }
+  const act = KEYS[event.key.toLowerCase()];
+  if (act) {
+    event.preventDefault();
+    act();
+  }
+}
+
+function setOrder(order) {
+  state.order = order;
+  $("order").value = order;
+  const audit = order === "audit";
+  if (audit) {
+    state.pair = null; // a filtered sample would say nothing about all changes
+    $("pair").value = "";
+  }
+  $("pair").disabled = audit;
+  restart().catch(trouble);
+}
+
+function setPair(value) {
+  state.pair = value ? value.split(",").map(Number) : null;
+  restart().catch(trouble);
+}
+
+function wire() {
+  const clicks = {
+    accept: KEYS.a,
+    reject: KEYS.r,
+    other: openOther,
+    skip: KEYS.s,
+    undo,
+    "grid-accept": KEYS.a,
+    "grid-reject": KEYS.r,
+    "grid-undo": undo,
+    "grid-all": selectAll,
+    "grid-toggle": toggleGrid,
+    "done-undo": undo,
+    "done-export": openExport,
+    "export-open": openExport,
+    "export-close": () => $("export-dialog").close(),
+    "help-open": KEYS["?"],
+    "help-close": () => $("help-dialog").close(),
+    "other-cancel": () => $("other-dialog").close(),
+    "audit-start": () => setOrder("audit"),
+    "name-ok": setName,
+    who: askName,
+  };
+  for (const [id, act] of Object.entries(clicks)) $(id).addEventListener("click", act);
+  document.addEventListener("keydown", onKey);
+  $("order").addEventListener("change", (event) => setOrder(event.target.value));
+  $("pair").addEventListener("change", (event) => setPair(event.target.value));
+  $("cards").addEventListener("click", (event) => {
+    const button = event.target.closest("button.card");
+    if (button) select(button, button.getAttribute("aria-pressed") !== "true");
+  });
+  $("other-input").addEventListener("input", listClasses);
+  $("other-input").addEventListener("keydown", otherKeys);
+  $("name").addEventListener("keydown", (event) => event.key === "Enter" && setName());
+  $("name-dialog").addEventListener("cancel", (event) => state.person || event.preventDefault());
+  for (const radio of document.querySelectorAll('input[name="unreviewed"]')) {
+    radio.addEventListener("change", linkExport);
+  }
+  $("picture").addEventListener("load", ({ target }) => {
+    target.classList.toggle("pixels", target.naturalWidth < 160);
+  });
+}
+
+function listPairs(pairs) {
+  const { names } = state;
+  for (const [given, proposed, count] of pairs) {
+    const option = element("option", "", `${names[given]} → ${names[proposed]} (${number(count)})`);
+    option.value = `${given},${proposed}`;
+    $("pair").append(option);
+  }
+}
+
+async function poll() {
+  if (document.visibilityState !== "visible" || state.busy) return;
+  try {
+    update(await api.progress());
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+async function start() {
+  wire();
   const [run, progress] = await Promise.all([api.run(), api.progress()]);
   state.names = run.names;
   state.suggestedName = run.person;
