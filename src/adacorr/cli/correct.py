@@ -27,6 +27,7 @@ _BAR_AFTER = 0.5  # seconds of work before a bar is worth showing
 
 def correct(
     source: Annotated[Path | None, Parameter(name="INPUT")] = None,
+    /,
     *,
     output: Path | None = None,
     labels: Path | None = None,
