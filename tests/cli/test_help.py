@@ -52,6 +52,20 @@ def test_every_parameter_is_explained():
                 assert argument.parameter.help, f"{' '.join(words)}: {argument.name}"
 
 
+ONLY_PRINT = {("bench", "table"), ("bench", "compare"), ("data", "list")}  # quiet would be empty
+
+
+def test_json_and_quiet_everywhere():
+    for words in leaves():
+        sub = app
+        for word in words:
+            sub = sub[word]
+        flags = {name for a in sub.assemble_argument_collection() for name in a.names}
+        if words != ("completion",):
+            assert "--json" in flags, words
+            assert "--quiet" in flags or words in ONLY_PRINT, words
+
+
 def test_version(run_cli):
     assert run_cli("--version") == (0, f"{adacorr.__version__}\n", "")
 

@@ -23,6 +23,7 @@ def run(
     workers: int = 1,
     dry_run: bool = False,
     smoke: bool = False,
+    json_: Annotated[bool, Parameter("--json", negative=())] = False,
     quiet: bool = False,
 ) -> None:
     """Run a grid; cells that have a record already are not run again.
@@ -41,8 +42,10 @@ def run(
         Check the grid and say what would run.
     smoke
         Try every dataset and method once, tiny (one epoch, 64 samples), before the real run.
+    json_
+        Print the counts as JSON.
     quiet
-        No progress.
+        Print nothing but errors.
     """
     from adacorr.bench.grid import read_grid
     from adacorr.bench.grid import smoke as shrink
@@ -55,12 +58,16 @@ def run(
     check_cells(plan)
     file = RecordFile(output or Path("results") / f"{plan.name}.jsonl")
     left = len(plan.cells) - len(file.finished() & {cell.key for cell in plan.cells})
+    counts = {"name": plan.name, "cells": len(plan.cells), "left": left, "records": str(file.path)}
     if dry_run:
-        print(f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}")
+        line = f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}"
+        print(json.dumps(counts) if json_ else line)
         return
     with _progress(left, quiet) as advance:
         count, failures = run_grid(plan, file, workers, advance)
-    if not quiet:
+    if json_:
+        print(json.dumps({**counts, "run": count, "left": left - count}))
+    elif not quiet:
         print(f"{count} cells run, {len(plan.cells) - left} had a record; records in {file.path}")
     if failures:
         first = failures[0]
@@ -107,6 +114,7 @@ def table(
     *,
     value: Value = "test_accuracy_last",
     format: Annotated[Literal["text", "markdown", "latex", "csv"], Parameter("--format")] = "text",
+    json_: Annotated[bool, Parameter("--json", negative=())] = False,
 ) -> None:
     """Print the paper's table: mean and standard deviation over seeds, best in bold.
 
@@ -120,11 +128,22 @@ def table(
         What to average.
     format
         How to print it.
+    json_
+        Print one JSON object per cell of the table.
     """
     from adacorr.bench.records import read_records
     from adacorr.bench.tables import build_table, render
 
-    print(render(build_table(read_records(records), value), format))
+    built = build_table(read_records(records), value)
+    if not json_:
+        print(render(built, format))
+        return
+    places = ("dataset", "method", "noise")
+    cells = [
+        {**dict(zip(places, key, strict=True)), **asdict(entry)}
+        for key, entry in built.entries.items()
+    ]
+    print(json.dumps({"value": value, "cells": cells}))
 
 
 @app.command
@@ -135,6 +154,8 @@ def plot(
     dataset: str | None = None,
     noise: str = "uniform:0.4",
     methods: tuple[str, ...] = ("adacorr", "standard"),
+    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+    quiet: bool = False,
 ) -> None:
     """Draw convergence curves and accuracy against noise (PNG and SVG).
 
@@ -152,6 +173,10 @@ def plot(
         Of the convergence curves.
     methods
         Of the convergence curves, side by side.
+    json_
+        Print the names of the files as JSON.
+    quiet
+        Print nothing but errors.
     """
     from adacorr.bench.plots import plot_accuracy, plot_convergence
     from adacorr.bench.records import read_records
@@ -170,7 +195,10 @@ def plot(
                 written += plot_accuracy(here, name, kind, output / f"{file}-{kind}")
     if not written:
         raise InputError(f"{records}: expected runs of {methods} at {noise}, got none")
-    print("\n".join(str(path) for path in written))
+    if json_:
+        print(json.dumps({"figures": [str(path) for path in written]}))
+    elif not quiet:
+        print("\n".join(str(path) for path in written))
 
 
 @app.command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_lib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ def predict(
     output: Path,
     skip_unreadable: bool = False,
     workers: int = 0,
+    json: bool = False,
     quiet: bool = False,
 ) -> None:
     """Apply a trained model to new data.
@@ -43,6 +45,8 @@ def predict(
         Leave out images that cannot be read.
     workers
         Processes that load samples which are not in memory.
+    json
+        Print JSON.
     quiet
         Print nothing but errors.
     """
@@ -60,7 +64,9 @@ def predict(
     batches = load_model(trained).stream(samples.features, workers)
     with atomic(output) as temporary:
         write(temporary, output.suffix, batches, names, samples)
-    if not quiet:
+    if json:
+        print(json_lib.dumps({"predictions": len(samples), "output": str(output)}))
+    elif not quiet:
         print(f"{len(samples):,} predictions in {output}")
 
 

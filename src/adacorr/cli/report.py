@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json as json_lib
 from pathlib import Path
 
 
-def report(run: Path, *, output: Path | None = None, quiet: bool = False) -> None:
+def report(
+    run: Path, *, output: Path | None = None, json: bool = False, quiet: bool = False
+) -> None:
     """Write the HTML report of a run: one page that needs no network.
 
     Parameters
@@ -14,6 +17,8 @@ def report(run: Path, *, output: Path | None = None, quiet: bool = False) -> Non
         A run directory, from ``adacorr fit`` or ``adacorr correct --run-dir``.
     output
         Where to write the page; default: ``report.html`` in the run directory.
+    json
+        Print JSON.
     quiet
         Print nothing.
     """
@@ -21,5 +26,7 @@ def report(run: Path, *, output: Path | None = None, quiet: bool = False) -> Non
     from adacorr.runs import Run
 
     path = write_report(Run.open(run), output)
-    if not quiet:
+    if json:
+        print(json_lib.dumps({"report": str(path)}))
+    elif not quiet:
         print(path)

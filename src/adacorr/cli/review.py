@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_lib
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,8 @@ def review(
     port: int = 8350,
     browser: bool = True,
     target: float = 0.05,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Accept or reject the proposed changes of a run in the browser, or export the result.
 
@@ -34,23 +37,42 @@ def review(
         Open the page in the browser.
     target
         The share of wrong changes that the audit panel counts towards.
+    json
+        Print where the export went as JSON.
+    quiet
+        Print nothing but errors; the page opens in the browser.
     """
     from adacorr.runs import Run
 
     if export is None:
         from adacorr.review import serve
 
-        serve(Run.open(run), host, port, browser=browser, target=target, say=_say)
+        serve(
+            Run.open(run),
+            host,
+            port,
+            browser=browser,
+            target=target,
+            say=_silent if quiet else _say,
+        )
         return
     from adacorr.review import export as write
     from adacorr.review import open_review
 
     data, store = open_review(Run.open(run))
     try:
-        print(write(data, store, export, unreviewed))
+        path = write(data, store, export, unreviewed)
     finally:
         store.close()
+    if json:
+        print(json_lib.dumps({"export": str(path)}))
+    elif not quiet:
+        print(path)
 
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _silent(line: str) -> None:
+    pass
