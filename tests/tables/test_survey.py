@@ -1,5 +1,7 @@
 """Surveys of parts merge into the survey of the whole."""
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,3 +63,12 @@ def test_the_empty_survey_is_neutral(write):
 
 def test_class_names_come_from_the_labels_in_sorted_order(write):
     assert survey(write(0, 100), 0, 7).coder(LAYOUT).names == ("big bird", "cat", "dog", "fish")
+
+
+def test_a_survey_travels_between_processes(write):
+    """What an engine on several machines sends back and forth."""
+    source = write(0, 100)
+    there = pickle.loads(pickle.dumps(source))
+    back = pickle.loads(pickle.dumps(survey(there, 0, 10)))
+    assert back.rows == 100
+    assert back.merge(survey(write(100, 200), 100, 10)).sample.index.tolist() == list(range(200))
