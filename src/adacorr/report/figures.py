@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TABLE_CLASSES = 12
 """Up to this many classes a matrix is a table of numbers, above it is a picture."""
 _LOSSES = ("loss",)
-_NOT_CURVES = ("epoch", "seconds", "time", "lr", "learning_rate", "step", "examples", "samples")
+_NOT_CURVES = ("epoch", "stage", "seconds", "lr")
 
 
 @dataclass(frozen=True)
