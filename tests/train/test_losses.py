@@ -17,8 +17,10 @@ from adacorr.train.methods.decoupling import decoupling_loss
 from adacorr.train.methods.forward import forward_loss
 from adacorr.train.methods.posterior import (
     clean_posterior,
+    consistent_posterior,
     label_posterior,
     sharpen,
+    source_weights,
 )
 from adacorr.train.methods.standard import Standard
 
@@ -202,3 +204,21 @@ def test_sharpen_finds_the_scale():
     given = (eta @ T).multinomial(1, generator=g)[:, 0]
     flat = (0.5 * eta.log()).softmax(dim=1)
     assert (sharpen(flat, T, given) - eta).abs().mean() < 0.2 * (flat - eta).abs().mean()
+
+
+def test_source_weights_are_even_under_uniform_noise_and_two_under_pair():
+    even = source_weights(torch.from_numpy(noise.uniform(K, 0.3)))
+    assert even.std(dim=0).max().item() == pytest.approx(0, abs=1e-12)
+    pair = source_weights(torch.from_numpy(noise.pair(K, 0.4)))
+    assert ((pair > 0).sum(dim=0) == 2).all()
+    assert (pair[pair > 0] == 0.4).all()
+
+
+def test_consistent_posterior_believes_the_labels_no_more_than_T_does():
+    z, y = batch(14)
+    eta, T = z.softmax(dim=1), torch.from_numpy(noise.uniform(K, 0.4))
+    free = consistent_posterior(eta, T, y, kept=1.0)
+    torch.testing.assert_close(free, label_posterior(eta, T, y))
+    bound = consistent_posterior(eta, T, y, kept=0.0)  # unreachable: the vote is gone
+    torch.testing.assert_close(bound, label_posterior(eta, source_weights(T), y))
+    torch.testing.assert_close(bound, eta)  # which, under uniform noise, leaves the prediction

@@ -2,14 +2,12 @@
 
 What differs from AdaCorr, and why:
 
-- a label is tested against P(true | x, given) instead of f alone: a likelihood ratio test with one
-  threshold per pair, T[m, given] / T[given, given], with T estimated at the end of burn-in. Under
-  asymmetric noise the net's argmax is often the wrong class of a pair; the posterior's is not.
-- before each test the predictions are brought to the sharpness that explains the given labels
-  best, so that neither the net nor the label weighs too much;
-- what the net is anchored to is that posterior, renewed with each test and made as unsure as the
-  labels are noisy (mixed with the uniform distribution by the estimated noise rate): it holds back
-  memorising in proportion;
+- what the net is anchored to is not its own noisy prediction f_r but the posterior
+  P(true | x, given), with T estimated at the end of burn-in: under asymmetric noise the net's
+  argmax is often the wrong class of a pair, the posterior's is not;
+- that anchor is as unsure as the labels are noisy: mixed with the uniform distribution by the
+  estimated noise rate, it holds back memorising in proportion;
+- the likelihood ratio test weighs predictions by which classes can turn into the given label;
 - predictions are those seen while training, averaged over a few epochs: no extra pass.
 """
 
@@ -25,7 +23,7 @@ from torch.nn import functional as F
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import check_count, check_number
-from adacorr.train.methods.adacorr import PAPER_EPOCHS, retroactive_loss
+from adacorr.train.methods.adacorr import PAPER_EPOCHS, lrt_correct, retroactive_loss
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.scaling import scaled
@@ -34,6 +32,7 @@ from adacorr.train.methods.snapshot import RollingMean, Snapshot
 FLOOR = 0.01  # spread over each row of an estimated T: never seen is not impossible
 SCALES = torch.logspace(-0.3, 0.7, 16, dtype=torch.float64)  # 0.5 to 5
 INVERSIONS = 30
+VOTES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 
 
 def clean_posterior(noisy: Tensor, T: Tensor) -> Tensor:
@@ -71,15 +70,45 @@ def label_posterior(eta: Tensor, T: Tensor, labels: Tensor) -> Tensor:
     return joint / joint.sum(dim=1, keepdim=True)
 
 
+def source_weights(T: Tensor) -> Tensor:
+    """T without its vote for the given label: the diagonal falls to the column's largest other.
+
+    The net has been trained on the given labels, so their vote is already in its predictions;
+    which *other* classes could have been turned into them is not. Under uniform noise all weights
+    of a column are equal, under pair noise two classes are left.
+    """
+    others = T.clone().fill_diagonal_(0).amax(dim=0)
+    weights = T.clone()
+    weights.diagonal().copy_(torch.minimum(T.diagonal(), others))
+    return weights
+
+
+def consistent_posterior(eta: Tensor, T: Tensor, labels: Tensor, kept: float) -> Tensor:
+    """P(true | x, given), with no more belief in the given labels than T allows on average.
+
+    `kept` is the share of right labels that T implies. Where the net has begun to memorise, eta
+    leans towards the given label already; the vote of T for it is then reduced, down to
+    :func:`source_weights`, until the mean of P(true = given) is not above `kept`.
+    """
+    weights, posterior = source_weights(T), eta
+    for vote in VOTES:
+        posterior = label_posterior(eta, T**vote * weights ** (1 - vote), labels)
+        if posterior.gather(1, labels[:, None]).mean() <= kept:
+            break
+    return posterior
+
+
 @dataclass
 class Posterior(Method):
-    """Anchor the net to P(true | x, given), and correct by it before every epoch.
+    """Anchor the net to P(true | x, given), then correct the current labels as AdaCorr does.
 
     Attributes
     ----------
     burn_in : "auto" ends it when noisy validation accuracy stands still; or a number of epochs.
     correct_after : epochs from the end of burn-in to the first correction; None: 20 of 180.
+    refresh_after : epochs to the renewal of the anchor; None: 40 of 180.
     window : epochs that predictions are averaged over (window N K floats).
+    delta : flip below this likelihood ratio.
     anchor : share of the anchor in the loss; the rest is cross-entropy to the current label.
     top_k : keep the anchor as its k largest probabilities and the remainder, for many classes.
     """
@@ -89,15 +118,18 @@ class Posterior(Method):
 
     burn_in: int | Literal["auto"] = "auto"
     correct_after: int | None = None
+    refresh_after: int | None = None
     window: int = 3
+    delta: float = 0.9
     anchor: float = 0.5
     top_k: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("burn_in", "correct_after", "window", "top_k"):
+        for name in ("burn_in", "correct_after", "refresh_after", "window", "top_k"):
             value = getattr(self, name)
             if value is not None and not (name == "burn_in" and value == "auto"):
                 check_count(value, name, at_least=1)
+        check_number(self.delta, "delta", above=0, at_most=1)
         check_number(self.anchor, "anchor", at_least=0, at_most=1)
 
     def start(self, setting: Setting) -> None:
@@ -106,6 +138,7 @@ class Posterior(Method):
         self._plateau = Plateau.for_run(run, setting.labels)
         self._m = 0 if self.burn_in == "auto" else self.burn_in
         self._correct = self.correct_after or scaled(20, of=PAPER_EPOCHS, run=run)
+        self._refresh = self.refresh_after or scaled(40, of=PAPER_EPOCHS, run=run)
         self._mean = RollingMean(self.window)
         self._anchor = Snapshot(k, self.top_k)
         self._rate = torch.zeros((), device=setting.device)
@@ -130,9 +163,10 @@ class Posterior(Method):
         after = end.epoch + 1 - self._m
         if not self._m or after < self._correct or after < 2 or end.epoch == self._epochs:
             return end.labels
-        posterior = label_posterior(sharpen(f, self._T, self._given), self._T, self._given)
-        self._take_anchor(posterior)
-        return posterior.argmax(dim=1)
+        f = label_posterior(f, source_weights(self._T), self._given)
+        if after == self._refresh:
+            self._take_anchor(f)
+        return lrt_correct(end.labels, f, self.delta)
 
     def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
         """T, the noise rate and the anchor, from predictions before memorising."""
@@ -140,11 +174,11 @@ class Posterior(Method):
         found = estimate_transition(given.cpu().numpy(), f.double().cpu().numpy()).T
         T = torch.from_numpy(found).to(f) + FLOOR / self._k
         self._T = T / T.sum(dim=1, keepdim=True)
-        eta = sharpen(clean_posterior(f, self._T), self._T, given)
-        posterior = label_posterior(eta, self._T, given)
-        self._rate = 1 - posterior.gather(1, given[:, None]).mean()
+        kept = self._T.diagonal()[f.argmax(dim=1)].mean()
+        self._rate = 1 - kept
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
-        self._take_anchor(posterior)
+        eta = sharpen(clean_posterior(f, self._T), self._T, given)
+        self._take_anchor(consistent_posterior(eta, self._T, given, kept.item()))
 
     def _take_anchor(self, posterior: Tensor) -> None:
         """As unsure as the labels are noisy: the noise rate's share spread over all classes."""
