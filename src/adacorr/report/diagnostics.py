@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.bounds import theorem2
-from adacorr.core.certificate import certified_radius, reliability
+from adacorr.core.certificate import Reliability, certified_radius, reliability
 from adacorr.core.transition import Transition, estimate_transition
 from adacorr.core.tsybakov import fit_tsybakov, multiclass_margin
 from adacorr.core.validation import InputError
@@ -16,6 +16,8 @@ from adacorr.report.summary import Sample
 
 MAX_CLASSES = 1000
 """Beyond this a (K, K) matrix is neither estimated nor shown."""
+LARGE_GAP = 0.1
+"""A mean calibration gap above this is said aloud: the estimates then rest on little."""
 
 
 def estimate(sample: Sample | None) -> Transition | None:
@@ -25,10 +27,9 @@ def estimate(sample: Sample | None) -> Transition | None:
     return estimate_transition(sample.labels, sample.pred_probs)
 
 
-def reliability_picture(sample: Sample | None) -> Picture | None:
-    if sample is None:
-        return None
-    return figures.reliability_diagram(reliability(sample.labels, sample.pred_probs))
+def calibration(sample: Sample | None) -> Reliability | None:
+    """Do the probabilities match the given labels, as everything else here assumes?"""
+    return None if sample is None else reliability(sample.labels, sample.pred_probs)
 
 
 def radius_picture(sample: Sample | None, transition: Transition | None) -> Picture | None:

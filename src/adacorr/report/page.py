@@ -94,6 +94,7 @@ def _context(data: RunData) -> dict[str, Any]:
     shown = np.array([flip.index for flip in summary.certain + summary.doubtful], dtype=np.int64)
     items = Items(data, shown, THUMBNAIL_SIDE)
     transition = diagnostics.estimate(sample)
+    calibration = diagnostics.calibration(sample)
     return {
         "title": _title(data),
         "version": __version__,
@@ -110,7 +111,8 @@ def _context(data: RunData) -> dict[str, Any]:
         "sample": sample,
         "ratios": figures.ratio_histogram(summary, delta),
         "convergence": figures.convergence(_curves(data)),
-        "reliability": diagnostics.reliability_picture(sample),
+        "reliability": None if calibration is None else figures.reliability_diagram(calibration),
+        "off_line": calibration is not None and calibration.error > diagnostics.LARGE_GAP,
         "radius": diagnostics.radius_picture(sample, transition),
         "bounds": diagnostics.bound_picture(sample, transition),
         "certain": _examples(data, summary.certain, items),
@@ -123,7 +125,7 @@ def _context(data: RunData) -> dict[str, Any]:
 def _story(summary: Summary, delta: float | None, method: str | None) -> str:
     """What was done, in two sentences."""
     trained = f"was trained with {method} and " if method else ""
-    limit = f"below δ = {delta:g}" if delta is not None else "too low"
+    limit = f"below δ = {delta:g}" if delta is not None else "below the run's threshold"
     kept = summary.n - summary.n_flipped
     return (
         f"A model {trained}gave each of {summary.n:,} samples a probability per class, and a label "
