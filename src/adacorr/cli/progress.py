@@ -61,6 +61,8 @@ class Bar:
         self._bar.start()
 
     def batch(self, epoch: int, done: int, total: int) -> None:
+        if not self._bar.tasks[0].total:  # the first epoch: nothing to tell but that it moves
+            self._bar.update(self._task, description=f"batch {done}/{total}", at=str(epoch))
         self._first = self._first or epoch
         self._bar.update(self._task, completed=epoch - self._first + done / total)
 

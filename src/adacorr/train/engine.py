@@ -267,8 +267,8 @@ class Engine:
             "epoch": epoch,
             "stage": self._stage_of(epoch)[0] + 1,
             "lr": self.state.optimizer.param_groups[0]["lr"],
-            "loss": float(losses.mean()),
-            "train_accuracy": float(right.float().mean()),
+            "loss": round(float(losses.mean()), 6),
+            "train_accuracy": round(float(right.float().mean()), 6),
             "val_accuracy": val_accuracy,
             "val_loss": val_loss,
         }
@@ -278,7 +278,8 @@ class Engine:
         f = self.predict_rows(feed, rows)
         y = torch.from_numpy(labels).to(f.device)
         own = f.gather(1, y[:, None]).clamp_min(1e-12)
-        return float((f.argmax(dim=1) == y).float().mean()), float(-own.log().mean())
+        accuracy = (f.argmax(dim=1) == y).float().mean()
+        return round(float(accuracy), 6), round(float(-own.log().mean()), 6)
 
     def _let_method_correct(self, epoch: int, running: Tensor, record: dict[str, Any]) -> None:
         def log(line: str) -> None:
