@@ -91,7 +91,9 @@ def maximise(
     theta = np.concatenate([[1.0], np.zeros(k + size)])
     if start is not None:
         theta[1 : k + 1] = start.bias
-        if size and start.weight.ndim:
+        if not start.weight.ndim:
+            theta[0] = start.weight
+        elif size:
             theta[0] = np.trace(start.weight) / k
             theta[k + 1 :] = (start.weight - theta[0] * np.eye(k)).ravel()
     if prior is not None:

@@ -35,19 +35,20 @@ from adacorr.core.calibration import (
     softmax,
 )
 from adacorr.core.lrt import Decision
+from adacorr.core.noise import uniform
 from adacorr.core.sampling import priority, sample_rows
 
 CONFIDENT_SHARE = 0.05  # of a model's errors, made with full confidence: a prior, see the docs
 RIDGES = (300.0, 30.0, 3.0)
 MAX_FULL_CLASSES = 32  # above, a full map costs more than the rest of the rule together
-MAX_UNMIX_CLASSES = 128
+MAX_MATRIX_CLASSES = 128  # above, the noise is one rate with uniform targets
 ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
 ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to be heard
 UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
 TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right"
-_FIT_ELEMENTS = 200_000
-_FIT_ROWS = 5_000
+_FIT_ELEMENTS = 500_000
+_FIT_ROWS = (2_000, 20_000)  # at least, at most
 _CHUNK_ELEMENTS = 1 << 16
 
 NOTE_FEW = "too few rows to tell wrong labels from a wrong model: nothing is changed"
@@ -146,8 +147,8 @@ def _flip_targets(T: Array) -> Array:
     """T given that the label is wrong: off-diagonal rows that sum to one."""
     off = T * (1 - np.eye(len(T)))
     total = off.sum(axis=1, keepdims=True)
-    uniform = (1 - np.eye(len(T))) / (len(T) - 1)
-    return np.divide(off, total, out=uniform, where=total > 0)
+    even = (1 - np.eye(len(T))) / (len(T) - 1)
+    return np.divide(off, total, out=even, where=total > 0)
 
 
 def fit_posterior(
@@ -158,11 +159,14 @@ def fit_posterior(
 ) -> PosteriorRule:
     """Fit the noise model to the given labels; `T` is estimated unless it is given."""
     k = pred_probs.shape[1]
-    rows = sample_rows(len(labels), max(_FIT_ROWS, _FIT_ELEMENTS // k))
+    rows = sample_rows(len(labels), int(np.clip(_FIT_ELEMENTS // k, *_FIT_ROWS)))
     labels, features = labels[rows], log_features(pred_probs[rows])
-    rule, eta = _fit_rule(labels, features, T)
-    if T is None and k <= MAX_UNMIX_CLASSES:
-        rule, eta = _anchored(labels, features, rule, eta)
+    if T is None and k > MAX_MATRIX_CLASSES:
+        rule, eta = _fit_rule(labels, features, _one_rate(labels, features))
+    else:
+        rule, eta = _fit_rule(labels, features, T)
+        if T is None:
+            rule, eta = _anchored(labels, features, rule, eta)
     rule = replace(rule, max_flip_error=max_flip_error)
     return _judge(rule, labels, pred_probs[rows], eta, known=T is not None)
 
@@ -273,6 +277,20 @@ def _held_out(
             refit = fit
         logits[:, here] = refit.logits(features[:, here])
     return logits
+
+
+def _one_rate(labels: NDArray[np.int64], features: Array) -> Array:
+    """Uniform T for many classes, where rows are too few for a matrix; a few turns of EM."""
+    k, n = features.shape
+    counts = _confident_counts(labels, features, 0.5)
+    rate = 1 - (np.trace(counts) + 1) / (counts.sum() + 1.1)
+    fit = None
+    for _ in range(4):
+        T = uniform(k, rate)
+        fit = maximise(labels, features, T, prior=None, ridge=None, start=fit, steps=15)
+        post, _ = posterior(softmax(fit.logits(features)), T, labels)
+        rate = float(1 - post[labels, np.arange(n)].mean())
+    return uniform(k, rate)
 
 
 def _confident_counts(labels: NDArray[np.int64], logits: Array, share: float) -> Array:
