@@ -1,7 +1,8 @@
 """Measure the automatic correction rule: datasets x classifiers x noise x seeds -> a table.
 
     python benchmarks/auto.py predict --cache DIR     out-of-fold probabilities, once, resumable
-    python benchmarks/auto.py run --cache DIR         apply the rules -> results/auto/records.jsonl
+    python benchmarks/auto.py run --cache DIR         apply the rules -> results/auto/records.jsonl,
+                                                      resumable
     python benchmarks/auto.py table                   records -> docs/auto-rule.md
 
 Needs ADACORR_DATA (a folder with MNIST/raw and tabular/). The truth is used here to score, never
@@ -164,17 +165,20 @@ def measure(cell: Cell, path: Path) -> dict[str, Any]:
 
 
 def run_all(chosen: list[Cell], cache: Path, records: Path) -> None:
-    """Measure every cell whose probabilities are there; the records are written as a whole."""
-    lines = []
-    for cell in chosen:
-        path = cache / f"{cell.name}.npz"
-        if path.exists():
-            lines.append(json.dumps(measure(cell, path)))
-            print(cell.name, flush=True)
+    """Measure every cell whose probabilities are there and that has no record yet.
+
+    Delete the records after a change of the rule: they belong to the code that wrote them.
+    """
     records.parent.mkdir(parents=True, exist_ok=True)
-    part = records.with_suffix(".part")
-    part.write_text("\n".join(lines) + "\n")
-    part.replace(records)
+    lines = records.read_text().splitlines() if records.exists() else []
+    fields = ("dataset", "classifier", "noise", "seed")
+    done = {Cell(*(json.loads(line)[name] for name in fields)) for line in lines}
+    with records.open("a") as file:
+        for cell in chosen:
+            path = cache / f"{cell.name}.npz"
+            if cell not in done and path.exists():
+                print(json.dumps(measure(cell, path)), file=file, flush=True)
+                print(cell.name, flush=True)
 
 
 Record = dict[str, Any]
@@ -208,6 +212,7 @@ def table(records: list[Record]) -> str:
     rows = ["| target | runs where it holds | of |", "|---|---|---|"]
     for text, holds in TARGETS:
         rows.append(f"| {text} | {sum(map(holds, records))} | {len(records)} |")
+    records = sorted(records, key=_place)
     mean_auto = np.mean([r["auto"] for r in records])
     mean_best = np.mean([best_fixed(r) for r in records])
     mean_nine = np.mean([r["fixed"]["0.9"] for r in records])
@@ -225,6 +230,15 @@ def table(records: list[Record]) -> str:
         coverage=_coverage(records),
         failures=_failures(records),
         cells="\n".join(_row(key, group) for key, group in groups.items()),
+    )
+
+
+def _place(record: Record) -> tuple[int, int, int, int]:
+    return (
+        DATASETS.index(record["dataset"]),
+        CLASSIFIERS.index(record["classifier"]),
+        NOISES.index(record["noise"]),
+        record["seed"],
     )
 
 
