@@ -44,8 +44,29 @@ def test_equals_the_steps_done_by_hand(iris):
     np.testing.assert_array_equal(model.corrected_labels_, by_hand.labels)
     np.testing.assert_allclose(model.correction_.ratio, by_hand.ratio)
     np.testing.assert_allclose(model.transition_, by_hand.T)
-    refit = LogisticRegression().fit(X, by_hand.labels)
+    sure = by_hand.confidence.round(2)
+    refit = LogisticRegression().fit(X, by_hand.labels, sample_weight=sure)
     np.testing.assert_allclose(model.predict_proba(X), refit.predict_proba(X))
+
+
+def test_confidence_weighs_the_refit_only_where_it_can(iris):
+    X, _, given = iris
+    model = CorrectedClassifier(KNeighborsClassifier()).fit(X, given)
+    hard = KNeighborsClassifier().fit(X, model.corrected_labels_)
+    np.testing.assert_array_equal(model.predict_proba(X), hard.predict_proba(X))
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    piped = CorrectedClassifier(pipe).fit(X, given)
+    sure = piped.correction_.confidence.round(2)
+    by_hand = clone(pipe).fit(X, piped.corrected_labels_, logisticregression__sample_weight=sure)
+    np.testing.assert_allclose(piped.predict_proba(X), by_hand.predict_proba(X))
+
+
+def test_clean_labels_give_the_plain_fit(iris):
+    X, truth, _ = iris
+    model = CorrectedClassifier(GaussianNB(), delta=1e-6).fit(X, truth)
+    assert model.correction_.n_flipped == 0
+    plain = GaussianNB().fit(X, truth)
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
 def test_mends_labels_and_model(iris):
