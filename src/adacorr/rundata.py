@@ -25,7 +25,7 @@ MAX_CLASSES = 100_000
 NAME_LENGTH = 80
 BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
-_OPTIONAL = ("confidence", "truth", "split")
+_OPTIONAL = ("confidence", "truth")
 
 
 @dataclass(frozen=True)

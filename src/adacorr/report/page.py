@@ -195,26 +195,22 @@ def _expected_wrong(data: RunData, summary: Summary) -> Estimate:
     return Estimate(None, "this run stores no confidence per label")
 
 
-def _changes(data: RunData, summary: Summary) -> Matrix | None:
-    k = data.n_classes
-    if k > 1000:
-        matrix = None
-    else:
-        counts = summary.matrix()
-        matrix = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+def _changes(data: RunData, summary: Summary) -> Matrix:
     names = data.class_names
     top = tuple(
         (names[a], names[b], f"{count:,}", f"{count / max(int(summary.given[a]), 1):.1%}")
         for a, b, count in summary.top_pairs(10)
     )
-    if matrix is None:
+    if data.n_classes > diagnostics.MAX_CLASSES:
         return Matrix((), names, None, top)
-    if k > figures.TABLE_CLASSES:
+    counts = summary.matrix()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    if data.n_classes > figures.TABLE_CLASSES:
         title = "Given class (rows) → class after correction (columns)"
-        picture = figures.matrix_image(matrix, names, title, "given", "after correction")
+        picture = figures.matrix_image(shares, names, title, "given", "after correction")
         return Matrix((), names, picture, top)
-    texts = [[f"{value:,}" for value in row] for row in summary.matrix()]
-    return Matrix(_cells(names, matrix, texts), names, None, top)
+    texts = [[f"{value:,}" for value in row] for row in counts]
+    return Matrix(_cells(names, shares, texts), names, None, top)
 
 
 def _transition_matrix(data: RunData, transition: Transition | None) -> Matrix | None:
