@@ -245,7 +245,7 @@ def test_metadata_routing(iris):
     [
         ({"cv": 1}, "cv: expected at least 2 folds, got 1"),
         ({"n_rounds": 0}, "n_rounds: expected an integer >= 1, got 0"),
-        ({"delta": 2.0}, "delta: expected values in"),
+        ({"delta": 2.0}, "delta: expected"),
         ({"delta": "x"}, "delta: expected"),
         ({"estimator": object()}, "estimator: expected a classifier with predict_proba"),
     ],
