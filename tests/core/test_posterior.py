@@ -132,6 +132,16 @@ def test_clean_labels_are_left_alone_whatever_the_confidence(k, temper):
     assert (corrected(rule, truth, f) == truth).mean() >= 0.995
 
 
+def test_many_classes_share_one_noise_rate():
+    truth, eta = mixture(1500, 150, 4.0, 29)
+    labels = noise.inject(truth, noise.uniform(150, 0.3), 30)
+    f = softmax(0.6 * np.log(np.maximum(eta, 1e-4)).T).T
+    rule = fit_posterior(labels, f)
+    off = rule.T[~np.eye(150, dtype=bool)]
+    assert np.ptp(off) < 1e-12
+    assert (corrected(rule, labels, f) == truth).mean() > (labels == truth).mean() + 0.1
+
+
 def test_labels_better_than_the_model_are_named_so():
     truth, eta = mixture(2000, 4, 1.5, 14)
     rule = fit_posterior(truth, eta)

@@ -15,6 +15,10 @@ alone (:mod:`adacorr.core.calibration`), in these steps:
 5. No calibration can tell a confident mistake of the model from a wrong label. A share of the
    model's own expected errors is taken to be confident (`CONFIDENT_SHARE`), and competes with the
    noise for every confident disagreement. Where it explains as much, nothing is changed.
+6. If the most confident rows show clearly more noise than the fit, the model may have learnt the
+   noise itself; T is then read off those rows and f is freed of it (:func:`_anchored`).
+
+docs/auto-rule.md has the measurements, failures included.
 """
 
 from __future__ import annotations
