@@ -52,6 +52,16 @@ def test_printed_settings_can_be_used_as_the_file(here, settings, run_cli):
     assert (again["grid"], again["workers"], again["quiet"]) == ("g.toml", 7, True)
 
 
+def test_what_is_not_a_flag_is_a_comment(here, run_cli):
+    code, out, _ = run_cli("fit", "digits", "--noise", "pair:0.2", "--seed", "3", "--print-config")
+    assert code == 0
+    assert '# data = "digits"' in out
+    (here / "saved.toml").write_text(out)
+    code, again, _ = run_cli("fit", "digits", "--config", "saved.toml", "--print-config")
+    assert code == 0
+    assert again == out
+
+
 def test_nothing_runs_when_the_settings_are_printed(here, settings):
     assert settings("bench", "run", "no-such-grid.toml")["grid"] == "no-such-grid.toml"
 

@@ -110,9 +110,10 @@ def launch(
     if not print_config:
         app(tokens)
         return
-    commands, _, _ = app.parse_commands(tokens)
+    commands, path, _ = app.parse_commands(tokens)
     _, bound, _ = app.parse_args(tokens)
-    print(describe(tuple(commands), bound))
+    flags = {name for a in path[-1].assemble_argument_collection() for name in a.names}
+    print(describe(tuple(commands), bound, flags))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -42,13 +42,15 @@ def sources(config: Path | None) -> list[Callable[..., Any]]:
     return [environment] if path is None else [environment, Toml(path)]
 
 
-def describe(commands: tuple[str, ...], bound: inspect.BoundArguments) -> str:
+def describe(commands: tuple[str, ...], bound: inspect.BoundArguments, flags: set[str]) -> str:
     """The settings that a command would run with, as TOML that ``--config`` takes back.
 
+    What is not a flag, as the data of ``fit``, is shown as a comment.
+
     >>> bound = inspect.signature(lambda data, seed=0: None).bind("digits")
-    >>> print(describe(("fit",), bound))
+    >>> print(describe(("fit",), bound, {"--seed"}))
     [fit]
-    data = "digits"
+    # data = "digits"
     seed = 0
     """
     from adacorr.runs import dump_toml
@@ -57,8 +59,11 @@ def describe(commands: tuple[str, ...], bound: inspect.BoundArguments) -> str:
     values: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         values |= _flatten(name, value)
-    body = dump_toml({"command": values}).partition("\n")[2]
-    return f"[{'.'.join(commands)}]\n{body}".strip()
+    lines = [f"[{'.'.join(commands)}]"]
+    for name, value in values.items():
+        entry = dump_toml({"command": {name: value}}).partition("\n")[2].strip()
+        lines.append(entry if f"--{name}" in flags else f"# {entry}")
+    return "\n".join(lines)
 
 
 def _flatten(name: str, value: Any) -> dict[str, Any]:
