@@ -17,6 +17,7 @@ import gzip
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -244,12 +245,9 @@ def _place(record: Record) -> tuple[int, int, int, int]:
 
 def _coverage(records: list[Record]) -> str:
     """Which part of the grid the records hold; a missing part is named."""
-    seeds: dict[tuple[str, str], set[int]] = {}
-    for r in records:
-        seeds.setdefault((r["dataset"], r["classifier"]), set()).add(r["seed"])
-    count = {pair: sum((r["dataset"], r["classifier"]) == pair for r in records) for pair in seeds}
-    full = len(SEEDS) * len(NOISES)
-    short = [f"{d} / {c}: {n} of {full} runs" for (d, c), n in count.items() if n < full]
+    grid = Counter((c.dataset, c.classifier) for c in cells([*DATASETS], [*CLASSIFIERS], [*SEEDS]))
+    held = Counter((r["dataset"], r["classifier"]) for r in records)
+    short = [f"{d} / {c}: {held[d, c]} of {n} runs" for (d, c), n in grid.items() if held[d, c] < n]
     if not short:
         return f"All {len(records)} runs of the grid are in the table."
     return f"The table holds {len(records)} runs; incomplete: " + "; ".join(short) + "."
