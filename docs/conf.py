@@ -43,8 +43,13 @@ def reshape(app, what, name, obj, options, lines):
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if following and set(following) == {"-"}:
             section = line.strip()
+        if line.startswith(">>>") and section in _SECTIONS:  # an example ends the list
+            section = "Examples"
+            out += ["", section, "-" * len(section)]
         if not line.lstrip().startswith((">>>", "...")):
-            line = re.sub(r"(?<!`)\|(?!`)", r"\\|", line)
+            pieces = line.split("``")  # every second one is literal
+            pieces[::2] = [piece.replace("|", "\\|") for piece in pieces[::2]]
+            line = "``".join(pieces)
         entry = re.match(r"(\*{0,2}\w[\w, *]*?) : (.*)", line) if section in _SECTIONS else None
         out += [entry[1], f"    {entry[2]}"] if entry else [line]
     lines[:] = out
