@@ -106,8 +106,9 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
 def weigh(model: Any, params: dict[str, Any], correction: Correction) -> dict[str, Any]:
     """The parameters of the last fit: doubtful labels count less, where the model can do that.
 
-    Measured on digits and Spambase this is worth up to two points over hard labels. Where nothing
-    was changed there is nothing to hedge, and the fit stays the plain one.
+    Beside hard labels, at 40% noise this gained 2 points for logistic regression on digits, changed
+    nothing on Spambase, and for boosting gained 1 point on digits and lost 2 on Optdigits. Where
+    nothing was changed there is nothing to hedge, and the fit stays the plain one.
     """
     name = weight_parameter(model)
     if correction.confidence is None or correction.n_flipped == 0 or name is None:
