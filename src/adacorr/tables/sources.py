@@ -163,22 +163,33 @@ class CsvSource:
         return self.names
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
-        from pyarrow import csv as arrow_csv
+        import pyarrow as pa
 
         names = list(self.names if columns is None else columns)
         with _reading(self.path, "CSV file"):
-            reader = arrow_csv.open_csv(
-                self.path,
-                arrow_csv.ReadOptions(block_size=_CSV_BLOCK),
-                arrow_csv.ParseOptions(delimiter=delimiter(self.path), newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types=self.types, include_columns=names, strings_can_be_null=False
-                ),
-            )
-            with reader:
-                for batch in reader:
+            try:
+                for batch in self._read(names):
                     for start in range(0, batch.num_rows, rows):
                         yield batch.slice(start, rows)
+            except pa.ArrowInvalid:
+                # Only a reader of one thread knows the number of the bad row: let it find that.
+                for _ in self._read(names, use_threads=False):
+                    pass
+                raise
+
+    def _read(self, names: list[str], use_threads: bool = True) -> Iterator[pa.RecordBatch]:
+        from pyarrow import csv as arrow_csv
+
+        reader = arrow_csv.open_csv(
+            self.path,
+            arrow_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=use_threads),
+            arrow_csv.ParseOptions(delimiter=delimiter(self.path), newlines_in_values=True),
+            arrow_csv.ConvertOptions(
+                column_types=self.types, include_columns=names, strings_can_be_null=False
+            ),
+        )
+        with reader:
+            yield from reader
 
 
 def delimiter(path: Path) -> str:
