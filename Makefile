@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 export ADACORR_DATA ?= $(wildcard ../shared/data)
 
 .PHONY: demo test lint types unit bench hard docs build clean browser
