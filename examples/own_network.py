@@ -3,6 +3,8 @@
 python examples/own_network.py
 """
 
+import shutil
+
 import numpy as np
 import torch
 
@@ -23,6 +25,7 @@ truth = digits.labels
 given = noise.inject(truth, noise.uniform(10, 0.4), rng=0)
 
 method = AdaCorr(delta="auto")
+shutil.rmtree("own-network", ignore_errors=True)  # of an earlier go
 result = fit(
     make_net, digits.features, given, method=method, epochs=30, lr=1e-2, run_dir="own-network"
 )
