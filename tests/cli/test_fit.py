@@ -42,7 +42,7 @@ def test_fit_writes_the_run_directory(run_cli, tmp_path):
     config = run.config()
     assert config["data"]["noise"] == "uniform:0.4"
     assert config["method"]["name"] == "adacorr"
-    assert config["run"]["command"].startswith("adacorr ")
+    assert config["run"]["command"].startswith("adacorr fit digits --noise uniform:0.4")
     assert "<html" in run.file("report.html").read_text()[:500]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from adacorr._version import __version__
+from adacorr.cli.invocation import arguments
 
 app = App(
     name="adacorr",
@@ -63,7 +64,7 @@ COMMANDS = {  # name -> (where it lives, one line of help, an example)
     "bench": (
         "adacorr.cli.bench:app",
         "Run a grid of methods and print the paper's table.",
-        "bench run grids/mnist.toml --workers 2",
+        "bench run grids/small-images.toml --workers 2",
     ),
     "data": (
         "adacorr.cli.data:app",
@@ -118,6 +119,7 @@ def launch(
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input is one line on stderr and exit code 2, never a traceback."""
+    arguments.set(sys.argv[1:] if argv is None else argv)
     try:
         app.meta(argv)
     except KeyboardInterrupt:

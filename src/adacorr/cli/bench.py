@@ -28,7 +28,7 @@ def run(
 ) -> None:
     """Run a grid; cells that have a record already are not run again.
 
-    Example: adacorr bench run grids/mnist.toml --workers 2
+    Example: adacorr bench run grids/small-images.toml --workers 2
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def table(
 ) -> None:
     """Print the paper's table: mean and standard deviation over seeds, best in bold.
 
-    Example: adacorr bench table results/mnist.jsonl --format markdown
+    Example: adacorr bench table results/small-images.jsonl --format markdown
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def plot(
 ) -> None:
     """Draw convergence curves and accuracy against noise (PNG and SVG).
 
-    Example: adacorr bench plot results/mnist.jsonl --output figures
+    Example: adacorr bench plot results/small-images.jsonl --output figures
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def compare(
 ) -> None:
     """Test whether method A beats method B (default: each other one), paired over seeds.
 
-    Example: adacorr bench compare results/mnist.jsonl adacorr standard
+    Example: adacorr bench compare results/small-images.jsonl adacorr standard
 
     Parameters
     ----------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json as json_format
 import os
-import shlex
 import shutil
 import signal
 import sys
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from adacorr.cli.invocation import command_line
 from adacorr.core.validation import InputError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def correct(
                 columns=columns,
                 settings=settings,
                 run_dir=folder,
-                command=shlex.join(["adacorr", *sys.argv[1:]]),
+                command=command_line(),
                 progress=progress,
             )
         if report is not None and folder is not None:

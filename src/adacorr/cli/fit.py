@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json as json_lib
 import os
-import shlex
-import sys
 import time
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
+from adacorr.cli.invocation import command_line
 from adacorr.core.validation import InputError
 from adacorr.runs import Run, add_columns
 from adacorr.train.settings import Settings
@@ -290,9 +289,8 @@ def notes(plan: Plan, data: Dataset) -> dict[str, dict[str, Any]]:
     """What config.toml records beyond training's own settings."""
     path = Path(plan.data)
     source = str(path.resolve()) if path.exists() else plan.data
-    arguments = shlex.join(["adacorr", *sys.argv[1:]])
     return {
-        "run": {"command": arguments},
+        "run": {"command": command_line()},
         "data": {
             "source": source,
             "seed": plan.settings.seed,
