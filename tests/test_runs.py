@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import tomllib
 
 import numpy as np
@@ -6,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adacorr.core.validation import InputError
-from adacorr.runs import Run, add_columns, atomic, dump_toml, write_labels, write_toml
+from adacorr.runs import (
+    Run,
+    add_columns,
+    atomic,
+    dump_toml,
+    temporary_sibling,
+    write_labels,
+    write_toml,
+)
 
 text = st.text(st.characters(codec="utf-8"))
 scalar = st.one_of(text, st.integers(-(2**63), 2**63 - 1), st.booleans(), st.floats())
@@ -26,6 +37,24 @@ def test_toml_leaves_none_out_and_refuses_objects(tmp_path):
     assert config == {"a": {"n": 3, "x": [[1, 0], [0, 1]]}}
     with pytest.raises(InputError, match="expected plain values, got object"):
         dump_toml({"a": {"b": object()}})
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    path = tmp_path / "out.parquet"
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    name = temporary_sibling(path).name.replace(str(os.getpid()), "{}")
+    left, living = tmp_path / name.format(dead.pid), tmp_path / name.format(os.getppid())
+    others = [tmp_path / ".out.parquet.elsewhere-1.tmp", tmp_path / name.format("x"), living]
+    for file in [left, *others]:
+        file.write_text("half")
+    folder = tmp_path / name.replace("out.parquet", "run").format(dead.pid)
+    folder.mkdir()
+    (folder / "labels.parquet").write_text("half")
+    with atomic(path) as temporary:
+        temporary.write_text("whole")
+    temporary_sibling(tmp_path / "run")
+    assert set(tmp_path.iterdir()) == {path, *others}
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):

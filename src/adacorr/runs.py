@@ -3,7 +3,8 @@
     config.toml        how to run it again: [run], [data], [method], ...
     metrics.jsonl      one line per epoch
     labels.parquet     index, given, corrected, ratio, flipped, suggested (class indices), and
-                       split, confidence, truth and id (the user's name of a sample) where known
+                       split, confidence, review (a change that was withheld for a person to
+                       look at), truth and id (the user's name of a sample) where known
     pred_probs.npy     (N, K) float32
     model.safetensors  weights
     checkpoint/        what resume needs
@@ -14,8 +15,11 @@ Everything downstream of training (predict, report, review, theory, bench) reads
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import shutil
+import socket
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,7 +41,7 @@ REQUIRED_COLUMNS = ("index", "given", "corrected", "ratio", "flipped", "suggeste
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling of `path`; it takes the name only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_sibling(path)
     try:
         yield temporary
         with open(temporary, "rb") as handle:
@@ -46,6 +50,40 @@ def atomic(path: Path) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def temporary_sibling(path: Path) -> Path:
+    """A hidden name beside `path` for this process; what killed processes left there goes.
+
+    The name holds host and process, so that only leftovers of this machine's dead are removed.
+    """
+    host = socket.gethostname().replace("/", "-")
+    start, end = f".{path.name}.{host}-", ".tmp"
+    for other in path.parent.glob(f"{glob.escape(start)}*{end}"):
+        process = other.name[len(start) : -len(end)]
+        if process.isdecimal() and (int(process) == os.getpid() or not _alive(int(process))):
+            _remove(other)
+    return path.with_name(f"{start}{os.getpid()}{end}")
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":  # there signal 0 would be sent in earnest
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # someone else's process
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a leftover that cannot be removed is no reason to stop
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def write_toml(path: Path, config: Mapping[str, Mapping[str, Any]]) -> None:

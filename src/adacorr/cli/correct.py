@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json as json_format
-import os
 import shutil
 import signal
 import sys
@@ -18,6 +17,7 @@ from cyclopts import Parameter
 
 from adacorr.cli.invocation import command_line
 from adacorr.core.validation import InputError
+from adacorr.runs import temporary_sibling
 
 if TYPE_CHECKING:
     from adacorr.tables import Settings, TableResult
@@ -190,7 +190,7 @@ def _run_folder(
         yield run_dir
         return
     name = inputs.name if isinstance(inputs, Path) else inputs[0].name
-    temporary = report.with_name(f".{report.name}.{os.getpid()}.run")
+    temporary = temporary_sibling(report.with_name(f"{report.name}.run"))
     temporary.mkdir()
     try:
         yield temporary / name

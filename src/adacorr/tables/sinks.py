@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from adacorr.core.validation import InputError
+from adacorr.runs import temporary_sibling
 from adacorr.tables.arrow import compute
 from adacorr.tables.process import Corrected, Plan, output_fields
 from adacorr.tables.sources import (
@@ -230,7 +231,7 @@ def completing(sink: Sink, path: Path) -> Iterator[Callable[[Corrected], None]]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_sibling(path)
     temporary.mkdir()
     try:
         yield temporary
