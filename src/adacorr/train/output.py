@@ -52,8 +52,10 @@ class RunWriter:
                     f"{self.run.path}: expected a new run directory, got one with a run in it; "
                     f"resume it or choose another"
                 )
+            # In this order: where config.toml is, there is something to resume from, so a kill
+            # at any moment leaves a directory that is either resumed or started again.
+            self._save()
             write_toml(self.run.file("config.toml"), self.config)
-            self._save()  # a kill during the first epoch is resumed like any other
         if first:
             lines = [json.dumps(record) + "\n" for record in self.engine.state.history]
             with atomic(self.run.file("metrics.jsonl")) as path:
