@@ -1,0 +1,214 @@
+"""Probabilities of very many classes, of which each row lists only the largest (top-k).
+
+What a row does not list is spread evenly: each of the K - k other classes gets
+``rest = (1 - sum of the listed) / (K - k)``. Nothing here is of size N x K or K x K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.lrt import Decision
+from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
+
+Array = NDArray[np.float64]
+PAD = -1  # fills the rows that list fewer classes than the longest one
+
+
+@dataclass(frozen=True)
+class TopK:
+    """(N, K) probabilities by their largest entries.
+
+    Attributes
+    ----------
+    indices : (N, k) distinct class indices per row; PAD after the end of a shorter list.
+    values : (N, k) their probabilities; 0 where padded.
+    n_classes : K; 0 while it is not known.
+
+    >>> f = TopK(np.array([[2, 0]]), np.array([[0.7, 0.1]]), 4)
+    >>> f.rest, f.dense().round(3).tolist()
+    (array([0.1]), [[0.1, 0.1, 0.7, 0.1]])
+    """
+
+    indices: NDArray[np.integer]
+    values: NDArray[np.floating]
+    n_classes: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.indices), self.n_classes
+
+    @property
+    def width(self) -> int:
+        return self.indices.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, rows: Any) -> TopK:
+        return replace(self, indices=self.indices[rows], values=self.values[rows])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many classes each row lists."""
+        return (self.indices >= 0).sum(axis=1)
+
+    @property
+    def rest(self) -> Array:
+        """(N,) probability of each class that is not listed."""
+        left = np.maximum(1 - total(self.values), 0)
+        return left / np.maximum(self.n_classes - self.lengths, 1)
+
+    def at(self, labels: NDArray[np.int64]) -> Array:
+        """(N,) probability of one class per row."""
+        hit = self.indices == labels[:, None]
+        return np.where(hit.any(axis=1), total(np.where(hit, self.values, 0)), self.rest)
+
+    def best(self) -> tuple[NDArray[np.int64], Array]:
+        """The most probable listed class (the first of ties) and its probability."""
+        top = self.values.max(axis=1)
+        ties = (self.values == top[:, None]) & (self.indices >= 0)
+        last = np.iinfo(self.indices.dtype).max
+        first = np.where(ties, self.indices, last).min(axis=1)
+        return first.astype(np.int64), top.astype(np.float64)
+
+    def dense(self) -> NDArray[np.floating]:
+        """(N, K); for few classes only."""
+        kind = np.float64 if self.values.dtype == np.float64 else np.float32
+        out = np.empty(self.shape, kind)
+        out[:] = self.rest[:, None]
+        rows, columns = np.nonzero(self.indices >= 0)
+        out[rows, self.indices[rows, columns]] = self.values[rows, columns]
+        return out
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[TopK]) -> TopK:
+        """One after the other; shorter lists are padded."""
+        width = max(part.width for part in parts)
+        wide = [(width - part.width, part) for part in parts]
+        return cls(
+            np.concatenate(
+                [np.pad(p.indices, ((0, 0), (0, w)), constant_values=PAD) for w, p in wide]
+            ),
+            np.concatenate([np.pad(p.values, ((0, 0), (0, w))) for w, p in wide]),
+            parts[0].n_classes,
+        )
+
+
+def total(values: NDArray[np.floating]) -> Array:
+    """Sums of rows in float64, term by term: neither batches nor padding change a bit."""
+    out = np.zeros(len(values))
+    for j in range(values.shape[1]):
+        out += values[:, j]
+    return out
+
+
+def check_top_k(f: TopK, *, normalize: bool = False) -> TopK:
+    """Raise RowError at the first row that cannot be part of a distribution.
+
+    `normalize` divides rows that sum to more than one by their sum.
+    """
+    listed = f.indices >= 0
+    if not listed.any(axis=1).all():
+        row = int((~listed.any(axis=1)).argmax())
+        raise RowError("values", "at least one class", "an empty list", row)
+    bad = listed & ~(np.isfinite(f.values) & (f.values >= 0))
+    if bad.any():
+        row, column = divmod(int(bad.argmax()), f.width)
+        got = str(f.values[row, column])
+        raise RowError("values", "finite probabilities >= 0", got, row, column)
+    ordered = np.sort(f.indices, axis=1)
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    if twice.any():
+        row = int(twice.argmax())
+        same = ordered[row, 1:][ordered[row, 1:] == ordered[row, :-1]]
+        got = f"class {same[same >= 0][0]} twice"
+        raise RowError("indices", "distinct classes", got, row)
+    sums = total(f.values)
+    over, none = sums > 1 + SUM_TOLERANCE, sums <= 0
+    if none.any() or (over.any() and not normalize):
+        row = int((none if none.any() else over).argmax())
+        expected = f"a positive sum of at most 1 (within {SUM_TOLERANCE})"
+        raise RowError("values", expected, f"{sums[row]:.6g}", row)
+    if over.any():
+        scaled = f.values / np.maximum(sums, 1)[:, None]
+        return replace(f, values=scaled.astype(np.result_type(f.values.dtype, np.float32)))
+    return f
+
+
+def check_largest(f: TopK) -> None:
+    """Raise RowError where the classes that are not listed would be the more probable ones."""
+    _, top = f.best()
+    rest, full = f.rest, f.lengths >= f.n_classes
+    bad = (rest > 1.01 * top + 1e-6) & ~full
+    bad |= full & (total(f.values) < 1 - SUM_TOLERANCE)
+    if bad.any():
+        row = int(bad.argmax())
+        got = f"a sum of {total(f.values[row : row + 1])[0]:.6g}, largest {top[row]:.6g}"
+        expected = f"the largest of {f.n_classes} probabilities"
+        raise RowError("values", expected, got, row)
+
+
+@dataclass(frozen=True)
+class TopKThreshold:
+    """Procedure 1 on listed probabilities: as on dense rows with the rest spread evenly."""
+
+    delta: Array
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return {"rule": "threshold", "noise_rate": None, "note": ""}
+
+    def decide(self, labels: NDArray[np.int64], pred_probs: TopK) -> Decision:
+        m, top = pred_probs.best()
+        ratio = np.minimum(pred_probs.at(labels) / top, 1)
+        delta = self.delta if self.delta.ndim == 0 else self.delta[m, labels]
+        return Decision(m, ratio, (ratio < delta) & (m != labels))
+
+
+def confident_noise_rate(labels: NDArray[np.int64], f: TopK) -> float:
+    """Share of rows confidently in another class than the given one (Northcutt et al. 2021).
+
+    The same number as ``estimate_transition(labels, f.dense()).noise_rate``, where the rest of a
+    row is below every threshold.
+    """
+    k = f.n_classes
+    size = np.bincount(labels, minlength=k)
+    threshold = np.bincount(labels, f.at(labels), minlength=k) / np.maximum(size, 1)
+    threshold[size == 0] = np.inf
+    above = (f.indices >= 0) & (f.values >= threshold[np.maximum(f.indices, 0)])
+    likely, value = TopK(f.indices, np.where(above, f.values, -1), k).best()
+    sure = value >= 0
+    return float((likely[sure] != labels[sure]).mean()) if sure.any() else 0.0
+
+
+def fit_top_k(
+    codes: NDArray[np.int64],
+    pred_probs: TopK,
+    *,
+    delta: Any = "auto",
+    T: Any = None,
+    max_flip_error: float | None = None,
+) -> Any:
+    """:func:`adacorr.core.correct.fit_rule` for listed probabilities of many classes."""
+    from adacorr.core.sparse_posterior import fit_sparse_posterior
+    from adacorr.core.validation import check_delta, check_number
+
+    k = pred_probs.n_classes
+    if not isinstance(delta, str):
+        for name, value in (("T", T), ("max_flip_error", max_flip_error)):
+            if value is not None:
+                raise InputError(f"{name}: expected only with delta='auto', got delta={delta}")
+        return TopKThreshold(check_delta(delta, k))
+    if delta != "auto":
+        raise InputError(f"delta: expected 'auto' or a number in (0, 1], got {delta!r}")
+    if T is not None:
+        raise InputError(f"T: expected none with top-k probabilities of {k} classes, got one")
+    if max_flip_error is not None:
+        check_number(max_flip_error, "max_flip_error", above=0, at_most=1)
+    return fit_sparse_posterior(codes, pred_probs, max_flip_error)
