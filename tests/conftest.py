@@ -39,6 +39,7 @@ def make_run(tmp_path: Path) -> Callable[..., Run]:
         flips: bool = True,
         probs: bool = True,
         confidence: bool = True,
+        withhold: float | None = None,
         epochs: int = 0,
         data: dict[str, Any] | None = None,
         seed: int = 0,
@@ -67,6 +68,15 @@ def make_run(tmp_path: Path) -> Callable[..., Run]:
         }
         if confidence:
             columns["confidence"] = np.clip(f[rows, corrected].astype(float), 0, 1)
+        if withhold is not None:  # as `adacorr correct --max-flip-error`
+            own, top = (f[rows, c].astype(float) for c in (given, suggested))
+            review = flipped & (1 - top >= withhold)
+            columns |= {
+                "corrected": np.where(review, given, corrected),
+                "flipped": flipped & ~review,
+                "review": review,
+                "confidence": np.where(review, own, columns["confidence"]),
+            }
         path = tmp_path / name
         path.mkdir()
         pq.write_table(pa.table(columns), path / "labels.parquet")

@@ -63,6 +63,19 @@ def test_label_studio_tasks(run, tmp_path):
     assert [row["index"] for row in read(tmp_path / "changed.csv")] == ["1"]
 
 
+def test_a_withheld_change_is_a_task_and_an_issue(run, tmp_path):
+    table = run.labels()
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    columns |= {"corrected": columns["given"], "flipped": np.zeros(3, bool)}
+    write_labels(run.file("labels.parquet"), columns | {"review": np.array([False, True, False])})
+    assert write_label_studio(run, tmp_path / "asked.csv", changed_only=True) == 1
+    (row,) = read(tmp_path / "asked.csv")
+    assert (row["label"], row["suggested"], row["changed"]) == ("cat", "dog, big", "False")
+    write_cleanlab(run, tmp_path / "issues.csv")
+    issues = [row["is_label_issue"] for row in read(tmp_path / "issues.csv")]
+    assert issues == ["False", "True", "False"]
+
+
 def test_without_the_source_the_sample_is_its_number(run, tmp_path):
     config = run.config()
     config["data"]["source"] = str(tmp_path / "gone")

@@ -112,6 +112,12 @@ def infinite_probs(run):
     np.save(run.file("pred_probs.npy"), np.full((300, 4), np.inf, np.float32))
 
 
+def text_review(run):
+    path = run.file("labels.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("review", pa.array(["yes"] * 300)), path)
+
+
 def deep_json(run):
     run.file("metrics.jsonl").write_text("[" * 200_000 + "\n")
 
@@ -136,6 +142,7 @@ HOSTILE = {
     cut_short: "plain .npy",
     infinite_probs: "pred_probs",
     deep_json: "metrics.jsonl",
+    text_review: "true or false in column review",
 }
 
 
@@ -173,3 +180,15 @@ def test_config_numbers(make_run):
     data = RunData.open(run)
     assert [data.number("result", key) for key in "abcde"] == [0.5, None, None, None, None]
     assert data.number("nowhere", "a") is None
+
+
+def test_only_an_unapplied_suggestion_counts_as_withheld(make_run):
+    run = make_run()
+    path = run.file("labels.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("review", pa.array([True] * 299 + [None])), path)
+    (batch,) = RunData.open(run).batches()
+    open_suggestion = (batch.corrected == batch.given) & (batch.suggested != batch.given)
+    open_suggestion[299] = False
+    assert batch.withheld.tolist() == open_suggestion.tolist()
+    assert (batch.proposed[batch.flipped] == batch.corrected[batch.flipped]).all()

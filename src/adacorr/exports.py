@@ -30,14 +30,16 @@ def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> i
     """Write the decisions as a CSV that Label Studio imports, one task per row; return the rows.
 
     ``sample`` is the file name inside an image folder or the row number in a table, where the
-    source of the run is still there, else the index.
+    source of the run is still there, else the index. `changed_only` leaves the changed labels and
+    the changes that were withheld for review: there ``suggested`` differs from ``label``.
     """
     data = RunData.open(run)
     names = data.class_names
     ids = _ids(data)
 
     def rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
-        for i in np.flatnonzero(batch.flipped) if changed_only else range(len(batch.index)):
+        asked = np.flatnonzero(batch.flipped | batch.withheld)
+        for i in asked if changed_only else range(len(batch.index)):
             number = int(batch.index[i])
             sure = None if batch.confidence is None else batch.confidence[i]
             yield (
@@ -63,7 +65,7 @@ def write_cleanlab(run: Run, path: Path) -> int:
         for i in range(len(batch.index)):
             yield (
                 int(batch.index[i]),
-                bool(batch.flipped[i]),
+                bool(batch.flipped[i] or batch.withheld[i]),
                 f"{batch.ratio[i]:.6g}",
                 names[batch.given[i]],
                 names[batch.suggested[i]],

@@ -25,7 +25,7 @@ MAX_CLASSES = 100_000
 NAME_LENGTH = 80
 BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
-_OPTIONAL = ("confidence", "truth")
+_OPTIONAL = ("confidence", "review", "truth")
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,37 @@ class Batch:
     suggested: NDArray[np.int64]
     ratio: NDArray[np.float64]
     confidence: NDArray[np.float64] | None  # P(the label after correction is right); NaN: unknown
+    withheld: NDArray[np.bool_]  # another class is suggested, but left to a person to apply
     truth: NDArray[np.int64] | None  # -1: unknown
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
         return self.corrected != self.given
+
+    @property
+    def proposed(self) -> NDArray[np.int64]:
+        """The class that a person is asked about: the applied change, or the withheld one."""
+        return np.where(self.withheld, self.suggested, self.corrected)
+
+    @property
+    def chance(self) -> NDArray[np.float64]:
+        """P(`proposed` is right); NaN where unknown.
+
+        A withheld row keeps its given label, and `confidence` is about that; the ratio
+        P(given) / P(suggested) leads back to the suggestion.
+        """
+        if self.confidence is None:
+            return np.full(len(self.given), np.nan)
+        other = np.divide(
+            self.confidence, self.ratio, out=np.full_like(self.ratio, np.nan), where=self.ratio > 0
+        )
+        return np.where(self.withheld, np.minimum(other, 1), self.confidence)
+
+    @property
+    def certainty(self) -> NDArray[np.float64]:
+        """How sure a change is, for ordering only: the chance where known, else 1 - ratio."""
+        chance = self.chance
+        return np.where(np.isnan(chance), 1 - self.ratio, chance)
 
 
 @dataclass(frozen=True)
@@ -196,14 +222,20 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path) -> Batch
     confidence = None
     if "confidence" in present:
         confidence = np.clip(_floats(piece.column("confidence"), "confidence", path), 0, 1)
+    given, corrected, suggested = codes("given"), codes("corrected"), codes("suggested")
+    withheld = np.zeros(len(given), dtype=bool)
+    if "review" in present:
+        asked = _booleans(piece.column("review"), "review", path)
+        withheld = asked & (corrected == given) & (suggested != given)
     return Batch(
         start=start,
         index=_integers(piece.column("index"), "index", path, missing=-1),
-        given=codes("given"),
-        corrected=codes("corrected"),
-        suggested=codes("suggested"),
+        given=given,
+        corrected=corrected,
+        suggested=suggested,
         ratio=ratio,
         confidence=confidence,
+        withheld=withheld,
         truth=codes("truth", -1) if "truth" in present else None,
     )
 
@@ -225,3 +257,11 @@ def _floats(column: pa.Array, name: str, path: Path) -> NDArray[np.float64]:
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise InputError(f"{path}: expected numbers in column {name}, got {column.type}")
     return np.asarray(column.cast(pa.float64()).fill_null(float("nan")), dtype=np.float64)
+
+
+def _booleans(column: pa.Array, name: str, path: Path) -> NDArray[np.bool_]:
+    import pyarrow as pa
+
+    if not pa.types.is_boolean(column.type):
+        raise InputError(f"{path}: expected true or false in column {name}, got {column.type}")
+    return np.asarray(column.fill_null(False), dtype=bool)

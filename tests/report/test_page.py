@@ -183,3 +183,11 @@ def test_row_positions_are_the_runs_own(make_run):
     html = page(run)
     assert re.search(r"index 1[0-2]\d\d ·", html)
     assert html.count("data:image/png;base64,") == 24
+
+
+def test_withheld_changes_are_counted(make_run):
+    run = make_run(withhold=0.3)
+    n = sum(int(batch.withheld.sum()) for batch in RunData.open(run).batches())
+    assert n > 0
+    assert f"{n} further labels look wrong" in page(run)
+    assert "further labels look wrong" not in page(make_run("plain"))

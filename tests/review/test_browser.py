@@ -196,6 +196,63 @@ def test_grid_audit_and_filter(make_run, serve, open_store, visit):
     )
 
 
+def test_another_view_while_a_decision_is_on_its_way(make_run, serve, open_store, visit):
+    """Slow answers, impatient reviewer: a decision meets the change that was on screen, and what
+    is drawn in the end belongs to the order that was chosen last."""
+    run = make_run(data={"source": "digits"})
+    page = visit(serve(run).address)
+    slow = "**/api/{queue,decide,undo}*"
+    page.route(slow, lambda route: (page.wait_for_timeout(150), route.continue_()))
+    decided = where(page)
+    page.keyboard.press("a")
+    page.select_option("#order", "certain")
+    page.keyboard.press("g")
+    page.keyboard.press("a")  # the change on screen is decided already: nothing happens
+    page.keyboard.press("g")
+    store = open_store(run)
+    flips = store.flips
+    number = int(re.findall(r"\d+", decided)[0])
+    left = [flip for flip in range(len(flips)) if flips.index[flip] != number]
+    best = max(left, key=lambda flip: (flips.certainty[flip], -flip))
+    page.wait_for_function(
+        "n => document.querySelector('#where').textContent === `Index ${n}`",
+        arg=int(flips.index[best]),
+    )
+    page.wait_for_function("() => !document.body.classList.contains('busy')")
+    assert page.locator("#grid").is_hidden()
+    press(page, "r")
+    page.unroute(slow)
+    store.refresh()
+    assert store.state[flips.find(number)] == ACCEPT
+    assert store.state[best] == REJECT
+    assert (store.state != 0).sum() == 2
+
+
+def test_a_failed_load_is_tried_again(make_run, serve, chromium):
+    context = chromium.new_context()
+    page = context.new_page()
+    enter(page, serve(make_run()).address, "Ann")
+    before = where(page)
+    page.route("**/api/queue*", lambda route: route.abort(), times=1)
+    page.select_option("#order", "certain")
+    page.wait_for_selector("#banner:not([hidden])")
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=before
+    )
+    assert page.locator("#banner").is_hidden()
+    context.close()
+
+
+def test_withheld_changes_are_marked(make_run, serve, visit):
+    page = visit(serve(make_run(withhold=0.3)).address)
+    page.wait_for_selector("#withheld:not([hidden])")
+    assert "withheld" in where(page)
+    page.select_option("#order", "audit")
+    page.wait_for_function(
+        "() => !document.querySelector('#where').textContent.includes('withheld')"
+    )
+
+
 def test_touch_on_a_phone(make_run, serve, open_store, visit):
     run = make_run(data={"source": "digits"})
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}

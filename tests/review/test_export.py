@@ -84,3 +84,19 @@ def test_zero_flips(make_run, tmp_path):
     data, store = open_review(run)
     table = pq.read_table(export(data, store, tmp_path / "final.parquet", "accept"))
     assert set(table["decision"].to_pylist()) == {"unchanged"}
+
+
+@pytest.mark.parametrize("unreviewed", ["keep", "accept"])
+def test_a_withheld_change_is_applied_only_when_accepted(make_run, tmp_path, unreviewed):
+    run = make_run(withhold=0.3)
+    data, store = open_review(run)
+    flips = store.flips
+    first, second, *rest = np.flatnonzero(flips.withheld).tolist()
+    store.decide([Decision(first, "accept"), Decision(second, "reject")], "Ann")
+    table = pq.read_table(export(data, store, tmp_path / "final.parquet", unreviewed))
+    label = table["label_index"].to_numpy()[flips.row]
+    assert label[first] == flips.proposed[first]
+    assert (label[[second, *rest]] == flips.given[[second, *rest]]).all()
+    made = ~flips.withheld
+    expected = flips.proposed if unreviewed == "accept" else flips.given
+    assert (label[made] == expected[made]).all()

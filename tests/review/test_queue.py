@@ -82,3 +82,21 @@ def test_audit_counts_the_unbroken_beginning_only():
     assert audited(order, np.array([1, 2, 1, 4])) == (0, 0)  # the first one was skipped
     assert audited(order, np.array([0, 3, 1, 1])) == (2, 1)  # another class: the flip was wrong
     assert audited(np.array([], int), np.array([], np.int8)) == (0, 0)
+
+
+def test_withheld_changes_are_offered_but_not_audited(make_run):
+    run = make_run("withheld", withhold=0.3)
+    rows = pq.read_table(run.file("labels.parquet")).to_pylist()
+    flips = load_flips(RunData.open(run))
+    asked = [r for r in rows if r["flipped"] or r["review"]]
+    assert flips.row.tolist() == [r["index"] for r in asked]
+    assert flips.proposed.tolist() == [r["suggested"] for r in asked]
+    assert flips.withheld.tolist() == [r["review"] for r in asked]
+    f = np.load(run.file("pred_probs.npy"))
+    np.testing.assert_allclose(flips.confidence, f[flips.row, flips.proposed], rtol=1e-6)
+    queue = Queue.create(flips, np.random.default_rng(1).permutation(len(flips)))
+    doubtful = queue.next(np.zeros(len(flips), np.int8), "doubtful", "me", len(flips))
+    n = int(flips.withheld.sum())
+    assert 0 < n < len(flips)
+    assert flips.withheld[doubtful[:n]].all()  # the least certain come first
+    assert sorted(queue.orders["audit"]) == np.flatnonzero(~flips.withheld).tolist()

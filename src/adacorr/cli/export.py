@@ -30,7 +30,7 @@ def export(
     output
         The CSV file, or for tensorboard the log folder.
     changed_only
-        For label-studio: only the labels that were changed.
+        For label-studio: only the labels that were changed or withheld for review.
     json_
         Print JSON.
     quiet

@@ -47,6 +47,7 @@ class Summary:
     Attributes
     ----------
     n, n_flipped : rows, and rows whose label was changed.
+    n_withheld : rows whose change was left to a person (``max_flip_error``).
     given, corrected : (K,) how many labels each class had before and has after.
     flow : {(given, corrected): count} of the changed labels.
     ratio_kept, ratio_flipped : histograms of the likelihood ratio over equal bins of [0, 1]; rows
@@ -60,6 +61,7 @@ class Summary:
 
     n: int
     n_flipped: int
+    n_withheld: int
     given: NDArray[np.int64]
     corrected: NDArray[np.int64]
     flow: dict[tuple[int, int], int]
@@ -133,6 +135,7 @@ class _Tally:
     k: int
     n: int = 0
     n_flipped: int = 0
+    n_withheld: int = 0
     n_agreed: int = 0
     highest: float = -1.0
     wrong: float = 0.0
@@ -153,6 +156,7 @@ class _Tally:
         flipped = batch.flipped
         self.n += len(flipped)
         self.n_flipped += int(flipped.sum())
+        self.n_withheld += int(batch.withheld.sum())
         self.given += np.bincount(batch.given, minlength=self.k)
         self.corrected += np.bincount(batch.corrected, minlength=self.k)
         codes, counts = np.unique(
@@ -199,7 +203,7 @@ class _Tally:
         rows = np.flatnonzero(flipped)
         if len(rows) == 0:
             return
-        certainty = flip_certainty(batch)[rows]
+        certainty = batch.certainty[rows]
         for sign, kept in ((-1.0, self.certain), (1.0, self.doubtful)):
             order = np.argsort(sign * certainty, kind="stable")[:GALLERY]
             kept += [(sign * float(certainty[j]), _flip_at(batch, int(rows[j]))) for j in order]
@@ -210,6 +214,7 @@ class _Tally:
         return Summary(
             n=self.n,
             n_flipped=self.n_flipped,
+            n_withheld=self.n_withheld,
             given=self.given,
             corrected=self.corrected,
             flow={divmod(code, self.k): count for code, count in self.flow.items()},
@@ -223,13 +228,6 @@ class _Tally:
             doubtful=tuple(flip for _, flip in self.doubtful),
             scores=self.scores,
         )
-
-
-def flip_certainty(batch: Batch) -> NDArray[np.float64]:
-    """How sure a change is, for ordering only: the confidence where known, else 1 - ratio."""
-    if batch.confidence is None:
-        return 1 - batch.ratio
-    return np.where(np.isnan(batch.confidence), 1 - batch.ratio, batch.confidence)
 
 
 def _flip_at(batch: Batch, i: int) -> Flip:

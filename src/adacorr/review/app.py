@@ -113,6 +113,7 @@ class Desk:
             "bars": self._bars(flip),
             "seen": int(self.store.latest[flip]),
             "skipped": bool(self.store.state[flip] == SKIP),
+            "withheld": bool(flips.withheld[flip]),
         }
 
     def progress(self) -> dict[str, Any]:
@@ -133,9 +134,10 @@ class Desk:
 
     def audit(self) -> dict[str, Any]:
         """The Clopper-Pearson limit on the flip error, from the audit sample alone."""
-        total = len(self.flips)
+        total = len(self.queue.orders["audit"])
         reviewed, wrong = audited(self.queue.orders["audit"], self.store.state)
         answer: dict[str, Any] = {
+            "total": total,
             "reviewed": reviewed,
             "wrong": wrong,
             "confidence": CONFIDENCE,
@@ -256,6 +258,7 @@ def _add_reads(app: FastAPI, desk: Desk) -> None:
             "title": clean_text(desk.data.run.path.resolve().name),
             "names": desk.names,
             "pairs": pairs[:500],
+            "withheld": int(desk.flips.withheld.sum()),
             "person": clean_text(os.environ.get("USER", ""), 60),
         }
 

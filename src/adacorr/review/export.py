@@ -31,7 +31,8 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
     Parameters
     ----------
     unreviewed : what becomes of changes that nobody decided (skipped ones too): "keep" the given
-        label, or "accept" the change.
+        label, or "accept" the change. Withheld ones keep it either way: the run did not apply
+        them, so only a person's acceptance does.
     """
     kind = path.suffix.lower().lstrip(".")
     if kind not in FORMATS:
@@ -61,9 +62,9 @@ def final_labels(
         decision = np.full(len(label), "unchanged", dtype="U10")
         first, last = np.searchsorted(flips.row, (batch.start, batch.start + len(label)))
         at, status = flips.row[first:last] - batch.start, state[first:last]
-        accepted = (status == ACCEPT) | (
-            (unreviewed == "accept") & (status != REJECT) & (status != OTHER)
-        )
+        undecided = (status != ACCEPT) & (status != REJECT) & (status != OTHER)
+        by_policy = undecided & ~flips.withheld[first:last] & (unreviewed == "accept")
+        accepted = (status == ACCEPT) | by_policy
         proposed = np.where(accepted, flips.proposed[first:last], batch.given[at])
         label[at] = np.where(status == OTHER, chosen[first:last], proposed)
         decision[at] = _WORDS[status]

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.report.summary import flip_certainty
 from adacorr.rundata import RunData
 
 Order = Literal["doubtful", "certain", "audit"]
@@ -19,7 +18,7 @@ LEASE_SECONDS = 90.0
 
 @dataclass(frozen=True)
 class Flips:
-    """The proposed changes of a run, in the order of its rows; about 50 bytes each.
+    """The proposed changes of a run, in the order of its rows; about 60 bytes each.
 
     Attributes
     ----------
@@ -29,6 +28,7 @@ class Flips:
     ratio : likelihood ratio of the given class.
     confidence : estimated P(proposed is right); NaN where unknown.
     certainty : what "doubtful" and "certain" sort by.
+    withheld : not applied by the run, which leaves these to a person (``max_flip_error``).
     """
 
     row: NDArray[np.int64]
@@ -38,12 +38,13 @@ class Flips:
     ratio: NDArray[np.float64]
     confidence: NDArray[np.float64]
     certainty: NDArray[np.float64]
+    withheld: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.row)
 
     def find(self, row: int) -> int | None:
-        """The flip at a row of the run; None when that row was not changed."""
+        """The flip at a row of the run; None when nothing is proposed for that row."""
         place = int(np.searchsorted(self.row, row))
         return place if place < len(self.row) and self.row[place] == row else None
 
@@ -55,19 +56,19 @@ class Flips:
 
 
 def load_flips(data: RunData) -> Flips:
-    """Stream the label table and keep the changed rows only."""
+    """Stream the label table and keep the changed rows and the withheld ones only."""
     parts: dict[str, list[NDArray]] = {name: [] for name in Flips.__dataclass_fields__}
     for batch in data.batches():
-        at = np.flatnonzero(batch.flipped)
-        unknown = np.full(len(at), np.nan)
+        at = np.flatnonzero(batch.flipped | batch.withheld)
         columns = {
             "row": at + batch.start,
             "index": batch.index[at],
             "given": batch.given[at],
-            "proposed": batch.corrected[at],
+            "proposed": batch.proposed[at],
             "ratio": batch.ratio[at],
-            "confidence": unknown if batch.confidence is None else batch.confidence[at],
-            "certainty": flip_certainty(batch)[at],
+            "confidence": batch.chance[at],
+            "certainty": batch.certainty[at],
+            "withheld": batch.withheld[at],
         }
         for name, values in columns.items():
             parts[name].append(values)
@@ -87,7 +88,9 @@ class Queue:
     def create(cls, flips: Flips, audit: NDArray[np.int64]) -> Queue:
         doubtful = np.argsort(flips.certainty, kind="stable")
         certain = np.argsort(-flips.certainty, kind="stable")
-        return cls(flips, {"doubtful": doubtful, "certain": certain, "audit": audit})
+        # The audit is about the changes that the run made; a withheld one is none yet.
+        made = audit[~flips.withheld[audit]]
+        return cls(flips, {"doubtful": doubtful, "certain": certain, "audit": made})
 
     def next(
         self,

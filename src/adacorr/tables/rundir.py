@@ -45,6 +45,8 @@ class RunSink:
         }
         if decision.confidence is not None:
             columns["confidence"] = decision.confidence
+        if decision.review is not None:
+            columns["review"] = decision.review
         batch = pa.record_batch({name: from_numpy(values) for name, values in columns.items()})
         if self._labels is None:
             self._labels = pq.ParquetWriter(self._folder / "labels.parquet", batch.schema)

@@ -14,8 +14,10 @@ const state = {
   pair: null,
   grid: false,
   queue: [], // the first one is on screen
-  round: 0, // grows with every decision: an older answer of the server is out of date
+  round: 0, // grows with every change of the queue: an older answer of the server is out of date
   busy: false,
+  again: false, // order, filter or layout have changed since the queue was asked for
+  stale: false,
   samples: new Map(), // flip -> promise of its fields
 };
 
@@ -34,21 +36,48 @@ function sample(flip) {
 }
 
 // --- the queue ----------------------------------------------------------------------------
+//
+// Outside of `alone`, the first of the queue is on screen. Only `alone` changes what that is, one
+// piece of work at a time; a refill in the background adds behind it, and is thrown away when the
+// round has changed since it was asked for.
 
 async function refill() {
   const round = state.round;
   const found = await api.queue(state.order, state.pair, state.grid ? GRID : AHEAD);
-  if (round !== state.round) return refill();
+  if (round !== state.round) return;
   const current = state.grid ? undefined : state.queue[0];
   state.queue = current ? [current, ...found.filter((item) => item.flip !== current.flip)] : found;
-  return undefined;
 }
 
+async function alone(work) {
+  state.busy = true;
+  document.body.classList.add("busy");
+  try {
+    await work();
+    $("banner").hidden = true;
+  } catch (error) {
+    trouble(error);
+  } finally {
+    state.busy = false;
+    document.body.classList.remove("busy");
+  }
+  if (state.again) await restart();
+}
+
+// Another order, filter or layout. It waits for a decision that is being sent.
 async function restart() {
+  state.again = true;
+  if (!state.busy) await alone(load);
+}
+
+async function load() {
+  state.again = false;
+  state.stale = true; // until it has succeeded: the poll tries again
   state.queue = [];
   state.round += 1;
-  await refill();
-  draw();
+  await Promise.all([refill(), introduced]);
+  state.stale = false;
+  if (!state.again) draw();
 }
 
 function draw() {
@@ -86,17 +115,8 @@ function drawDone() {
 
 async function exclusively(work) {
   if (state.busy || document.querySelector("dialog[open]")) return;
-  state.busy = true;
-  document.body.classList.add("busy");
-  try {
-    await work();
-    $("banner").hidden = true;
-  } catch (error) {
-    trouble(error);
-  } finally {
-    state.busy = false;
-    document.body.classList.remove("busy");
-  }
+  if (state.stale) await restart();
+  else await alone(work);
 }
 
 function update(progress) {
@@ -124,6 +144,7 @@ const decide = (choice, label = null) =>
     if (!item || state.grid) return;
     const saved = await send([{ flip: item.flip, choice, label, seen: item.seen }]);
     if (saved) say(described(choice, item, label));
+    if (state.again) return; // another view was asked for meanwhile
     state.queue.shift();
     if (!state.queue.length) await refill();
     draw();
@@ -155,6 +176,7 @@ const undo = () =>
       return;
     }
     say(`Taken back: index ${answer.item.sample}`);
+    if (state.again) return;
     if (state.grid) {
       state.queue = [];
       await refill();
@@ -202,6 +224,7 @@ const decideSelected = (choice) =>
     }
     const saved = await send(items.map((item) => ({ flip: item.flip, choice, seen: item.seen })));
     if (saved) say(`${choice === "accept" ? "Accepted" : "Rejected"} ${number(items.length)}`);
+    if (state.again) return;
     state.queue = [];
     await refill();
     draw();
@@ -225,7 +248,7 @@ function moveFocus(key) {
 function toggleGrid() {
   state.grid = !state.grid;
   $("grid-toggle").setAttribute("aria-pressed", String(state.grid));
-  restart().catch(trouble);
+  restart();
 }
 
 // --- another class ------------------------------------------------------------------------
@@ -390,12 +413,12 @@ function setOrder(order) {
     $("pair").value = "";
   }
   $("pair").disabled = audit;
-  restart().catch(trouble);
+  restart();
 }
 
 function setPair(value) {
   state.pair = value ? value.split(",").map(Number) : null;
-  restart().catch(trouble);
+  restart();
 }
 
 function wire() {
@@ -452,23 +475,30 @@ function listPairs(pairs) {
 
 async function poll() {
   if (document.visibilityState !== "visible" || state.busy) return;
+  if (state.stale) await restart();
+  const round = state.round;
   try {
-    update(await api.progress());
+    const progress = await api.progress();
+    if (round === state.round) update(progress); // else a decision's answer was newer
   } catch (error) {
     trouble(error);
   }
 }
 
-async function start() {
-  wire();
-  const counted = api.progress().then(update);
-  const run = await api.run();
+function introduce(run) {
   state.names = run.names;
   state.suggestedName = run.person;
   $("title").textContent = run.title;
   document.title = `${run.title} · adacorr review`;
+  $("withheld").hidden = !run.withheld;
+  $("withheld").textContent = `${number(run.withheld)} of the proposals were withheld: their labels stay as given unless someone accepts them. They come first among the most doubtful.`;
   listPairs(run.pairs);
+}
+
+async function start() {
+  wire();
   await restart();
+  const counted = api.progress().then(update); // not before: the first change matters more
   state.person = recall("name") ?? "";
   $("who").textContent = state.person || "Your name";
   if (!state.person) askName();
@@ -477,4 +507,6 @@ async function start() {
   if (!state.queue.length) drawDone(); // it says how many there were
 }
 
+const introduced = api.run().then(introduce);
+introduced.catch(() => {}); // whoever waits for it says so
 start().catch(trouble);

@@ -21,34 +21,35 @@ export function showProgress(progress) {
   $("bar").setAttribute("aria-valuenow", decided);
   const later = skipped ? `, ${number(skipped)} skipped` : "";
   $("counts").textContent = `${number(decided)} of ${number(total)} decided: ${number(accepted)} accepted, ${number(rejected + other)} not${later}`;
-  showAudit(progress.audit, total);
+  showAudit(progress.audit);
   const people = Object.entries(progress.reviewers).map(([name, count]) =>
     element("li", "", `${name}: ${number(count)}`),
   );
   $("people").replaceChildren(...(people.length ? people : [element("li", "", "nobody yet")]));
 }
 
-function showAudit(audit, total) {
+function showAudit(audit) {
+  const { total } = audit;
   const goal = percent(audit.target, audit.target < 0.01 ? 2 : 0);
   const sure = percent(audit.confidence, 0);
   const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
   $("audit-start").disabled = total === 0;
   if (!total) {
     $("limit").textContent = "–";
-    $("audit-text").textContent = "No change was proposed.";
+    $("audit-text").textContent = "The run changed no label, so there is none to audit.";
     return;
   }
   if (!audit.reviewed) {
     $("limit").textContent = "–";
-    $("audit-text").textContent = `Review a random sample to state how many changes are wrong. ${plural(audit.needed, "review")} without a wrong one would show at most ${goal}.`;
+    $("audit-text").textContent = `Review a random sample to state how many of the ${number(total)} changes are wrong. ${plural(audit.needed, "review")} without a wrong one would show at most ${goal}.`;
     return;
   }
   const all = audit.reviewed === total;
   $("limit").textContent = `${all ? "" : "≤ "}${percent(audit.limit)}`;
   const found = `${plural(audit.reviewed, "change")} of the random sample reviewed, ${number(audit.wrong)} wrong. `;
   const stated = all
-    ? `All are reviewed: exactly this share of the ${number(total)} proposed changes is wrong.`
-    : `With ${sure} confidence at most this share of the ${number(total)} proposed changes is wrong.`;
+    ? `All are reviewed: exactly this share of the ${number(total)} changes is wrong.`
+    : `With ${sure} confidence at most this share of the ${number(total)} changes is wrong.`;
   let more = "";
   if (audit.needed === null) more = ` A limit of ${goal} is out of reach: too many were wrong.`;
   else if (audit.needed > 0) more = ` ${plural(audit.needed, "more review")}, none wrong, would show at most ${goal}.`;
@@ -61,7 +62,7 @@ export function showItem(item, names) {
   $("proposed").textContent = names[item.proposed];
   $("accept-to").textContent = `becomes ${names[item.proposed]}`;
   $("reject-to").textContent = `stays ${names[item.given]}`;
-  $("where").textContent = `Index ${item.sample}${item.skipped ? " · skipped before" : ""}`;
+  $("where").textContent = `Index ${item.sample}${item.withheld ? " · withheld" : ""}${item.skipped ? " · skipped before" : ""}`;
   $("chance").textContent = item.confidence === null ? "not estimated" : percent(item.confidence);
   $("ratio").textContent = item.ratio < 0.001 ? item.ratio.toExponential(1) : item.ratio.toFixed(3);
   $("bars").replaceChildren(...bars(item, names));
@@ -120,7 +121,7 @@ export function card(item, names) {
     element("span", "to", names[item.proposed]),
   );
   const sure = item.confidence === null ? `ratio ${item.ratio.toFixed(3)}` : `${percent(item.confidence)} sure`;
-  made.append(sample, change, element("span", "sure", sure));
+  made.append(sample, change, element("span", "sure", item.withheld ? `${sure} · withheld` : sure));
   const line = element("li");
   line.append(made);
   return line;
