@@ -35,7 +35,9 @@ def correct(
     label_column: str | None = None,
     probs_column: str | None = None,
     class_columns: str | None = None,
+    top_k_columns: str | None = None,
     classes: str | None = None,
+    n_classes: int | None = None,
     delta: str = "auto",
     transition: Path | None = None,
     max_flip_error: float | None = None,
@@ -70,9 +72,16 @@ def correct(
     class_columns
         One column per class: names with commas, or a prefix with a star such as "p_*".
         Default: prob_*, proba_*, p_*, ...
+    top_k_columns
+        Two list columns with commas: the indices of the most probable classes and their
+        probabilities; the rest of a row is spread evenly over the other classes.
+        Default: indices,values.
     classes
-        Class names with commas, in the order of the probabilities. Default: the names of the
-        class columns, or the distinct labels in sorted order.
+        Class names with commas, in the order of the probabilities, or a .txt file with one name
+        per line. Default: the names of the class columns, or the distinct labels in sorted order.
+    n_classes
+        With top-k columns and integer labels: how many classes there are. Default: the largest
+        class index in the table plus 1.
     delta
         "auto" fits a noise model; a number in (0, 1] flips to the most probable class when
         p(label) / p(most probable) is below it; a .npy file holds one threshold per pair
@@ -98,7 +107,14 @@ def correct(
 
     inputs = _inputs(source, labels, probs)
     _check_outputs(output, dry_run, run_dir, report)
-    columns = Request(label_column, probs_column, _split(class_columns), _split(classes))
+    columns = Request(
+        label_column,
+        probs_column,
+        _split(class_columns),
+        _classes(classes),
+        _pair(top_k_columns),
+        n_classes,
+    )
     settings = Settings(_delta(delta), _array(transition), max_flip_error, normalize)
     with _terminated_like_interrupted(), _run_folder(run_dir, report, inputs) as folder:
         with _progress(quiet or json) as progress:
@@ -142,6 +158,24 @@ def _check_outputs(
 def _split(text: str | None) -> list[str] | None:
     """``a,b`` -> names; quotes protect commas, as in CSV."""
     return None if text is None else next(csv.reader([text], skipinitialspace=True), [])
+
+
+def _classes(text: str | None) -> list[str] | None:
+    if text is None or not text.endswith(".txt"):
+        return _split(text)
+    try:
+        return Path(text).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{text}: expected one class name per line, got: {error}") from None
+
+
+def _pair(text: str | None) -> tuple[str, str] | None:
+    names = _split(text)
+    if names is None:
+        return None
+    if len(names) != 2:
+        raise InputError(f"--top-k-columns: expected two columns, got {text!r}")
+    return names[0], names[1]
 
 
 def _delta(text: str) -> Any:
@@ -304,6 +338,9 @@ def _as_text(result: TableResult, settings: Settings, written: list[Path], dry_r
         names = "; ".join(result.class_names[:8]) + ("; ..." if len(result.class_names) > 8 else "")
         lines.append(f"classes, taken from the labels in sorted order: {names}")
         lines.append("  (give --classes if the probabilities are in another order)")
+    if result.layout.top_k and not result.layout.known_classes:
+        lines.append(f"classes: {len(result.class_names):,}, as the largest class index tells")
+        lines.append("  (give --n-classes or --classes if there are more)")
     if result.noise_rate is None:
         lines.append(f"noise rate: {result.noise_rate_from}")
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from adacorr.core.lrt import Decision
 from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
 
 Array = NDArray[np.float64]
+DENSE_CLASSES = 128  # up to here top-k rows are made dense, which allows the richer noise model
 PAD = -1  # fills the rows that list fewer classes than the longest one
 
 
@@ -154,6 +155,22 @@ def check_largest(f: TopK) -> None:
         raise RowError("values", expected, got, row)
 
 
+def complete(f: NDArray[np.floating] | TopK, n_classes: int) -> NDArray[np.floating] | TopK:
+    """What rules take: top-k rows that know K, made dense where there are few classes."""
+    if not isinstance(f, TopK):
+        return f
+    f = replace(f, n_classes=n_classes)
+    return f if n_classes > DENSE_CLASSES else f.dense()
+
+
+class TopKRule(Protocol):
+    """A fitted rule for top-k rows; see :class:`adacorr.core.lrt.Rule`."""
+
+    @property
+    def summary(self) -> dict[str, Any]: ...
+    def decide(self, labels: NDArray[np.int64], pred_probs: TopK) -> Decision: ...
+
+
 @dataclass(frozen=True)
 class TopKThreshold:
     """Procedure 1 on listed probabilities: as on dense rows with the rest spread evenly."""
@@ -194,7 +211,7 @@ def fit_top_k(
     delta: Any = "auto",
     T: Any = None,
     max_flip_error: float | None = None,
-) -> Any:
+) -> TopKRule:
     """:func:`adacorr.core.correct.fit_rule` for listed probabilities of many classes."""
     from adacorr.core.sparse_posterior import fit_sparse_posterior
     from adacorr.core.validation import check_delta, check_number

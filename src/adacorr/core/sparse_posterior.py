@@ -308,7 +308,8 @@ def _pair_counts(
         keys.append(part.indices[rows, columns].astype(np.int64) * f.n_classes + y[rows])
         counts.append(share[rows, columns])
     found, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    return found, np.bincount(inverse, np.concatenate(counts), minlength=len(found))
+    sums = np.bincount(inverse, np.concatenate(counts), minlength=len(found))
+    return found, sums.astype(np.float64)
 
 
 def _judge(rule: SparsePosteriorRule, labels: NDArray[np.int64], f: TopK) -> SparsePosteriorRule:

@@ -28,7 +28,7 @@ class RowError(InputError):
 
     Attributes
     ----------
-    expected, got : the two halves of the message.
+    name, expected, got : the parts of the message.
     row : its number, counted from 0 in the whole input.
     column : the column of ``pred_probs``; None where the row as a whole, or its label, is wrong.
     """
@@ -38,7 +38,8 @@ class RowError(InputError):
     ) -> None:
         place = f"row {row}" if column is None else f"row {row}, column {column}"
         super().__init__(f"{name}: expected {expected}, got {got} in {place}")
-        self.expected, self.got, self.row, self.column = expected, got, row, column
+        self.name, self.expected, self.got = name, expected, got
+        self.row, self.column = row, column
 
 
 @dataclass(frozen=True)

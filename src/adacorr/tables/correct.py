@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from adacorr.core import kernel
 from adacorr.core.correct import fit_rule
 from adacorr.core.lrt import Rule
+from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
 from adacorr.runs import atomic
@@ -198,7 +199,8 @@ def _batch_rows(sources: Sequence[Source], layout: Layout) -> int:
         for batch in source.batches(layout.needed, 1):
             if batch.num_rows:
                 place = Place(source, layout)
-                k = decode_probs(batch, place, check=False, normalize=False).shape[1]
+                f = decode_probs(batch, place, check=False, normalize=False)
+                k = max(f.width, 8) if isinstance(f, TopK) else f.shape[1]
                 return int(np.clip(BATCH_ELEMENTS // k, 64, BATCH_ROWS))
     raise InputError(f"{sources[0].path}: expected at least one row, got none")
 
@@ -218,7 +220,8 @@ def _survey(
             normalize=settings.normalize,
             progress=lambda done: progress("checking", done, total),
         )
-        if survey.rows and part.rows and part.n_classes != survey.n_classes:
+        differ = survey.rows and part.rows and part.n_classes != survey.n_classes
+        if differ and not layout.top_k:
             raise InputError(
                 f"{source.path}: expected {survey.n_classes} probabilities per row as in the "
                 f"files before, got {part.n_classes}"
@@ -232,28 +235,31 @@ def _plan(
 ) -> tuple[Plan, tuple[float | None, str]]:
     coder, sample = survey.coder(layout), survey.sample
     assert sample is not None
-    if survey.rows * survey.n_classes >= _NUMBA_PAYS:
-        kernel.load()
     codes = coder.encode(sample.labels, Place(sample, layout))
-    rule = fit_rule(
-        codes,
-        sample.pred_probs,
-        delta=settings.delta,
-        T=settings.T,
-        max_flip_error=settings.max_flip_error,
-    )
-    noise = _noise_rate(rule, codes, sample.pred_probs)
+    f = complete(sample.pred_probs, len(coder.names))
+    dense = not isinstance(f, TopK)
+    if dense and survey.rows * survey.n_classes >= _NUMBA_PAYS:
+        kernel.load()
+    options: dict[str, Any] = {
+        "delta": settings.delta,
+        "T": settings.T,
+        "max_flip_error": settings.max_flip_error,
+    }
+    rule = fit_rule(codes, f, **options) if dense else fit_top_k(codes, f, **options)
+    noise = _noise_rate(rule, codes, f)
     return Plan(layout, coder, rule, settings.normalize, rows, typed), noise
 
 
-def _noise_rate(rule: Rule, codes: Any, f: Any) -> tuple[float | None, str]:
+def _noise_rate(rule: Rule | TopKRule, codes: Any, f: Any) -> tuple[float | None, str]:
+    how = "given labels among confidently predicted rows"
     stated = rule.summary.get("noise_rate")
     if stated is not None:
         return float(stated), "the fitted noise model"
+    if isinstance(f, TopK):
+        return confident_noise_rate(codes, f), how
     if f.shape[1] > LARGE_T:
         return None, f"not estimated for more than {LARGE_T} classes"
-    rate = estimate_transition(codes, f).noise_rate
-    return rate, "given labels among confidently predicted rows"
+    return estimate_transition(codes, f).noise_rate, how
 
 
 def _typed(sources: Sequence[Source], output: Path | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adacorr.core.validation import InputError
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LABEL_NAMES = ("label", "labels", "given_label", "given", "noisy_label", "target", "class", "y")
 PROBS_NAMES = ("pred_probs", "probs", "probabilities", "pred_prob", "proba", "predict_proba")
+TOP_K_NAMES = (("indices", "values"), ("top_k_indices", "top_k_values"))
 CLASS_PREFIXES = ("pred_prob_", "pred_probs_", "probs_", "prob_", "proba_", "p_")
 OUTPUT_COLUMNS = (
     "adacorr_label",
@@ -31,6 +32,8 @@ class Request:
     probs_column: str | None = None
     class_columns: Sequence[str] | None = None  # names, or one prefix with a star: p_*
     classes: Sequence[str] | None = None
+    top_k_columns: tuple[str, str] | None = None  # class indices, and their probabilities
+    n_classes: int | None = None  # where neither names nor columns tell: top-k
 
 
 @dataclass(frozen=True)
@@ -40,15 +43,23 @@ class Layout:
     Attributes
     ----------
     label : the column of given labels.
-    columns : the one list column, or one column per class.
-    is_list : which of the two.
+    columns : the one list column, one column per class, or the two of top-k probabilities.
+    is_list, top_k : which of the three.
     class_names : the K names where columns or the user told them.
+    n_classes : K where the user told it.
     """
 
     label: str
     columns: tuple[str, ...]
     is_list: bool
     class_names: tuple[str, ...] | None
+    top_k: bool = False
+    n_classes: int | None = None
+
+    @property
+    def known_classes(self) -> int:
+        """K before any row is read; 0 when only the rows can tell."""
+        return len(self.class_names) if self.class_names else self.n_classes or 0
 
     @property
     def needed(self) -> list[str]:
@@ -65,14 +76,19 @@ def find_layout(types: Mapping[str, pa.DataType], path: str, request: Request) -
         )
     label = _label(types, path, request.label_column)
     classes = tuple(request.classes) if request.classes is not None else None
-    if request.probs_column is not None and request.class_columns is not None:
-        raise InputError("expected --probs-column or --class-columns, got both")
+    ways = (request.probs_column, request.class_columns, request.top_k_columns)
+    if sum(way is not None for way in ways) > 1:
+        raise InputError(
+            "expected one of --probs-column, --class-columns and --top-k-columns, got several"
+        )
+    if request.top_k_columns is not None:
+        return _top_k(types, path, label, request)
     if request.class_columns is not None:
         return _per_class(_class_columns(types, path, request.class_columns), label, classes)
     if request.probs_column is not None:
         _present(types, path, request.probs_column)
         return Layout(label, (request.probs_column,), True, classes)
-    return _guess(types, path, label, classes)
+    return _guess(types, path, label, request)
 
 
 def _label(types: Mapping[str, pa.DataType], path: str, wanted: str | None) -> str:
@@ -127,14 +143,30 @@ def _per_class(
     return Layout(label, columns, False, classes or tuple(name[cut:] for name in columns))
 
 
-def _guess(
-    types: Mapping[str, pa.DataType], path: str, label: str, classes: tuple[str, ...] | None
-) -> Layout:
+def _top_k(types: Mapping[str, pa.DataType], path: str, label: str, request: Request) -> Layout:
+    columns = request.top_k_columns
+    assert columns is not None
+    for name in columns:
+        _present(types, path, name)
+    classes = tuple(request.classes) if request.classes is not None else None
+    k = request.n_classes
+    if k is not None and k < 2:
+        raise InputError(f"n_classes: expected at least 2, got {k}")
+    if classes is not None and k not in (None, len(classes)):
+        raise InputError(f"n_classes: expected {len(classes)} as there are classes, got {k}")
+    return Layout(label, columns, False, classes, True, k)
+
+
+def _guess(types: Mapping[str, pa.DataType], path: str, label: str, request: Request) -> Layout:
     import pyarrow.types as kinds
 
+    classes = tuple(request.classes) if request.classes is not None else None
     for name in PROBS_NAMES:
         if name in types:
             return Layout(label, (name,), True, classes)
+    for pair in TOP_K_NAMES:
+        if all(name in types for name in pair):
+            return _top_k(types, path, label, replace(request, top_k_columns=pair))
     lists = [
         name
         for name, kind in types.items()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.lrt import Decision, Rule
+from adacorr.core.sparse import DENSE_CLASSES, TopK, TopKRule, check_largest, complete
 from adacorr.core.validation import RowError
 from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
@@ -32,10 +33,22 @@ class Plan:
 
     layout: Layout
     coder: Coder
-    rule: Rule
+    rule: Rule | TopKRule
     normalize: bool
     batch_rows: int
     typed: bool = False  # text columns become numbers: a CSV that is written as parquet
+
+    @property
+    def lists_only(self) -> bool:
+        """Rows are never made dense: top-k probabilities of many classes."""
+        return self.layout.top_k and len(self.coder.names) > DENSE_CLASSES
+
+    def complete(self, f: NDArray[np.floating] | TopK) -> Any:
+        """What the rule takes; top-k rows are checked against K, which is known by now."""
+        k = len(self.coder.names)
+        if isinstance(f, TopK):
+            check_largest(replace(f, n_classes=k))
+        return complete(f, k)
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,7 @@ class Corrected:
 
     table: pa.RecordBatch
     codes: NDArray[np.int64]
-    pred_probs: NDArray[np.floating]
+    pred_probs: NDArray[np.floating] | TopK
     decision: Decision
 
 
@@ -115,16 +128,17 @@ def correct_batch(
     """The batch with its new columns; rows were checked by the survey, labels are again."""
     import pyarrow as pa
 
-    f = decode_probs(batch, place, check=False, normalize=plan.normalize)
+    read = decode_probs(batch, place, check=False, normalize=plan.normalize)
     labels = batch.column(plan.layout.label)
     codes = plan.coder.encode(labels, place)
     try:
+        f = plan.complete(read)
         decision = plan.rule.decide(codes, f)
     except RowError as error:
         raise place.of(error) from None
     columns = {name: batch.column(name) for name in kept}
     if plan.typed:
-        columns |= _typed(columns, f, plan)
+        columns |= _typed(columns, read, plan)
         labels = columns[plan.layout.label]
     columns["adacorr_label"] = plan.coder.corrected(labels, decision.suggested, decision.flipped)
     columns["adacorr_ratio"] = from_numpy(decision.ratio)
@@ -137,7 +151,7 @@ def correct_batch(
 
 
 def _typed(
-    columns: Mapping[str, pa.Array], f: NDArray[np.floating], plan: Plan
+    columns: Mapping[str, pa.Array], f: NDArray[np.floating] | TopK, plan: Plan
 ) -> dict[str, pa.Array]:
     """Labels and probabilities that were text, as the types they stand for."""
     import pyarrow as pa
@@ -146,7 +160,12 @@ def _typed(
     layout, out = plan.layout, {}
     if plan.coder.integers:
         out[layout.label] = pc.cast(columns[layout.label], pa.int64())
-    if layout.is_list:
+    if isinstance(f, TopK):
+        ends = from_numpy(np.concatenate([[0], f.lengths.cumsum()]).astype(np.int32))
+        for name, entries in zip(layout.columns, (f.indices, f.values), strict=True):
+            flat = from_numpy(entries[f.indices >= 0])
+            out[name] = pa.ListArray.from_arrays(ends, flat)
+    elif layout.is_list:
         out[layout.columns[0]] = pa.FixedSizeListArray.from_arrays(
             from_numpy(f.ravel()), f.shape[1]
         )
@@ -160,11 +179,14 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     import pyarrow as pa
 
     k = len(plan.coder.names)
-    probe = plan.rule.decide(np.zeros(1, np.int64), np.full((1, k), 1 / k))
+    row: Any = np.full((1, k), 1 / k)
+    if plan.layout.top_k:
+        row = TopK(np.zeros((1, 1), np.int32), np.ones((1, 1)), k)
+    probe = plan.rule.decide(np.zeros(1, np.int64), plan.complete(row))
     types = {name: source.types[name] for name in source.kept}
     if plan.typed:
         empty = {name: pa.array([], kind) for name, kind in types.items()}
-        types |= {n: a.type for n, a in _typed(empty, np.empty((0, k)), plan).items()}
+        types |= {n: a.type for n, a in _typed(empty, row[:0], plan).items()}
     types["adacorr_label"] = plan.coder.label_type(types[plan.layout.label])
     types["adacorr_ratio"], types["adacorr_flipped"] = pa.float64(), pa.bool_()
     if probe.confidence is not None:

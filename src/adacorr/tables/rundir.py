@@ -27,7 +27,9 @@ class RunSink:
         self._folder = folder
         self._row = 0
         self._labels: Any = None
-        self._probs = open_npy(folder / "pred_probs.npy", (n_rows, k), np.dtype(np.float32))
+        self._probs = None  # top-k rows of many classes stay in the table
+        if not plan.lists_only:
+            self._probs = open_npy(folder / "pred_probs.npy", (n_rows, k), np.dtype(np.float32))
 
     def write(self, done: Corrected) -> None:
         import pyarrow as pa
@@ -51,11 +53,13 @@ class RunSink:
         if self._labels is None:
             self._labels = pq.ParquetWriter(self._folder / "labels.parquet", batch.schema)
         self._labels.write_batch(batch)
-        self._probs.write(np.ascontiguousarray(done.pred_probs, np.float32).tobytes())
+        if self._probs is not None:
+            self._probs.write(np.ascontiguousarray(done.pred_probs, np.float32).tobytes())
         self._row += n
 
     def close(self) -> None:
-        self._probs.close()
+        if self._probs is not None:
+            self._probs.close()
         if self._labels is not None:
             self._labels.close()
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.sampling import priority, sample_size
+from adacorr.core.sparse import TopK
 from adacorr.tables.arrow import compute, from_numpy
-from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.decode import MAX_CLASSES, Place, decode_probs
 from adacorr.tables.labels import Coder, Sighting, is_integer, make_coder, plain, shorten
 from adacorr.tables.layout import Layout
 from adacorr.tables.pipeline import ahead
@@ -32,7 +33,7 @@ class Sample:
 
     index: NDArray[np.int64]
     labels: pa.Array
-    pred_probs: NDArray[np.floating]
+    pred_probs: NDArray[np.floating] | TopK
     path = probs_path = Path("sample")  # its rows have been checked: no message shows this
 
     @classmethod
@@ -42,8 +43,8 @@ class Sample:
 
         index = np.concatenate([part.index for part in parts])
         labels = pa.concat_arrays([part.labels for part in parts])
-        f = np.concatenate([part.pred_probs for part in parts])
-        size = sample_size(f.shape[1])
+        f = _concatenate([part.pred_probs for part in parts])
+        size = _sample_size(f)
         keep = np.arange(len(index))
         if len(index) > size:
             keep = np.sort(np.argpartition(priority(index), size - 1)[:size])
@@ -59,7 +60,8 @@ class Survey:
     Attributes
     ----------
     rows : how many there are.
-    n_classes : how many probabilities each row has; 0 before the first row.
+    n_classes : how many probabilities each row has; 0 before the first row. Of top-k rows without
+        a number of classes: the largest class index met so far, plus one.
     seen : each distinct text label and where it was first met; empty for integer labels.
     integers : the label column holds integers.
     sample : rows to fit a rule on, None before the first row.
@@ -79,6 +81,7 @@ class Survey:
         return replace(
             self,
             rows=self.rows + other.rows,
+            n_classes=max(self.n_classes, other.n_classes),
             seen={**other.seen, **self.seen},
             sample=sample,
         )
@@ -113,7 +116,9 @@ class Surveyor:
         f = decode_probs(batch, place, check=True, normalize=self._normalize)
         labels = plain(batch.column(self._layout.label), place)
         seen, k = self._survey.seen, f.shape[1]
-        if self._survey.n_classes not in (0, k):
+        if isinstance(f, TopK):
+            k = self._top_k_classes(f, labels)
+        elif self._survey.n_classes not in (0, k):
             got, column = str(k), self._layout.columns[0]
             raise place.error(f"{self._survey.n_classes} probabilities", got, 0, column)
         integers = kinds.is_integer(labels.type)
@@ -124,13 +129,29 @@ class Surveyor:
         self._survey = Survey(self._survey.rows + len(f), k, seen, integers)
         self._choose(labels, f, first_row)
 
+    def _top_k_classes(self, f: TopK, labels: pa.Array) -> int:
+        """K as told, or so many that every index and integer label up to here is a class."""
+        import pyarrow.types as kinds
+
+        if f.n_classes:
+            return f.n_classes
+        largest = [self._survey.n_classes - 1, int(f.indices.max())]
+        if kinds.is_integer(labels.type):
+            largest.append(compute().max(labels).as_py())
+        else:
+            texts = [text for text in compute().unique(labels).to_pylist() if is_integer(text)]
+            largest += [int(text) for text in texts]
+        return min(max(largest), MAX_CLASSES) + 1
+
     def _note_new(self, labels: pa.Array, place: Place, k: int) -> None:
         pc = compute()
         seen = self._survey.seen
         for text in pc.unique(labels).to_pylist():
             if text not in seen:
                 seen[text] = Sighting(place, pc.index(labels, text).as_py())
-        if len(seen) <= k:
+        if len(seen) <= (
+            k if self._layout.known_classes or not self._layout.top_k else MAX_CLASSES
+        ):
             return
         # Stop here: a wrong column, such as an identifier, must not fill memory.
         if self._layout.class_names is not None:  # then it is known which label is the wrong one
@@ -138,19 +159,31 @@ class Surveyor:
         last = list(seen)[-1]
         raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
 
-    def _choose(self, labels: pa.Array, f: NDArray[np.floating], first_row: int) -> None:
-
+    def _choose(self, labels: pa.Array, f: NDArray[np.floating] | TopK, first_row: int) -> None:
         index = np.arange(first_row, first_row + len(f))
         rows = np.flatnonzero(priority(index) <= self._cutoff)
         if len(rows):
             self._chosen.append(Sample(index[rows], labels.take(from_numpy(rows)), f[rows]))
-        size = sample_size(f.shape[1])
+        size = _sample_size(f)
         if sum(len(part.index) for part in self._chosen) >= 2 * size:
             self._chosen = [Sample.of(self._chosen)]
             self._cutoff = priority(self._chosen[0].index).max()
 
     def result(self) -> Survey:
         return replace(self._survey, sample=Sample.of(self._chosen) if self._chosen else None)
+
+
+def _concatenate(
+    parts: Sequence[NDArray[np.floating] | TopK],
+) -> NDArray[np.floating] | TopK:
+    if isinstance(parts[0], TopK):
+        return TopK.concatenate([part for part in parts if isinstance(part, TopK)])
+    return np.concatenate([part for part in parts if not isinstance(part, TopK)])
+
+
+def _sample_size(f: NDArray[np.floating] | TopK) -> int:
+    """Longer lists only ever make it smaller, so that samples of parts still merge."""
+    return sample_size(f.width if isinstance(f, TopK) else f.shape[1])
 
 
 def survey_source(
