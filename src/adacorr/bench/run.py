@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,7 @@ def _run_all(cells: Sequence[Cell], workers: int) -> Iterator[Record | Failure]:
 
 def _work(cell: Cell, threads: int, sender: Connection) -> None:
     """In the child: run the cell and send what came of it."""
+    Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
@@ -120,6 +122,14 @@ def _work(cell: Cell, threads: int, sender: Connection) -> None:
         sender.send(run_cell(cell))
     except (ValueError, OSError) as error:
         sender.send(Failure(cell, str(error)))
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot stop its children: they would train on for nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def run_cell(cell: Cell) -> Record:

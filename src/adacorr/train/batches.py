@@ -144,8 +144,25 @@ class LazySource(Source):
             pin_memory=self.device.type == "cuda",
             generator=torch.Generator().manual_seed(0),  # leaves the global stream alone
         )
-        for raw in loader:
-            yield raw.to(self.device, non_blocking=True)
+        try:
+            for raw in loader:
+                yield raw.to(self.device, non_blocking=True)
+        except (RuntimeError, InputError) as error:
+            raise _of_worker(error) from error
+
+
+def _of_worker(error: Exception) -> Exception:
+    """What a process that loads data said, or how it ended, in one line; others as they are."""
+    text = str(error)
+    if "DataLoader worker" not in text:
+        return error
+    if isinstance(error, InputError):  # the message comes with the other process's traceback
+        last = text.strip().splitlines()[-1]
+        return InputError(last.removeprefix(f"{InputError.__module__}.InputError: "))
+    reason = " ".join(text.split())
+    if "Original Traceback" in text:
+        return error
+    return InputError(f"workers: expected processes that load data to the end, got: {reason}")
 
 
 class _Items(Dataset):
