@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -26,10 +26,10 @@ _BAR_AFTER = 0.5  # seconds of work before a bar is worth showing
 
 
 def correct(
-    source: Annotated[Path | None, Parameter(name="INPUT")] = None,
+    source: Annotated[str | None, Parameter(name="INPUT")] = None,
     /,
     *,
-    output: Path | None = None,
+    output: str | None = None,
     labels: Path | None = None,
     probs: Path | None = None,
     label_column: str | None = None,
@@ -45,6 +45,8 @@ def correct(
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     run_dir: Path | None = None,
     report: Path | None = None,
+    engine: Literal["local", "dask"] = "local",
+    scheduler: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
     quiet: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -57,10 +59,11 @@ def correct(
     Parameters
     ----------
     source
-        A .csv, .csv.gz, .tsv or .parquet file, or a folder of parquet files.
+        A .csv, .csv.gz, .tsv or .parquet file, a folder of parquet files, a quoted pattern such
+        as 'folder/*.parquet', or a URL of these (s3://..., with adacorr[cluster]).
     output
-        Where to write; the suffix chooses parquet or CSV, a folder stays a folder. For .npy input,
-        .npy writes the corrected labels alone.
+        Where to write, also a URL; the suffix chooses parquet or CSV, for several files it is a
+        folder. For .npy input, .npy writes the corrected labels alone.
     labels
         Labels as a .npy file, with --probs, instead of INPUT.
     probs
@@ -98,6 +101,11 @@ def correct(
         Also write a run directory, for adacorr report and adacorr review.
     report
         Also write an HTML report there.
+    engine
+        "dask" spreads the files over worker processes; the result is the same.
+    scheduler
+        The address of a running Dask scheduler whose workers see the same files. Default: workers
+        on this machine.
     json
         Print one JSON object instead of text.
     quiet
@@ -117,26 +125,25 @@ def correct(
     )
     settings = Settings(_delta(delta), _array(transition), max_flip_error, normalize)
     with _terminated_like_interrupted(), _run_folder(run_dir, report, inputs) as folder:
-        with _progress(quiet or json) as progress:
+        with _progress(quiet or json) as progress, _client(engine, scheduler) as client:
             result = correct_table(
                 inputs,
                 None if dry_run else output,
                 columns=columns,
                 settings=settings,
                 run_dir=folder,
+                client=client,
                 command=command_line(),
                 progress=progress,
             )
         if report is not None and folder is not None:
             _report(folder, report)
     if not quiet:
-        written = [path for path in (None if dry_run else output, run_dir, report) if path]
+        written = [str(path) for path in (None if dry_run else output, run_dir, report) if path]
         print(_as_json(result, written) if json else _as_text(result, settings, written, dry_run))
 
 
-def _inputs(
-    source: Path | None, labels: Path | None, probs: Path | None
-) -> Path | tuple[Path, Path]:
+def _inputs(source: str | None, labels: Path | None, probs: Path | None) -> str | tuple[Path, Path]:
     if source is not None and labels is None and probs is None:
         return source
     if source is None and labels is not None and probs is not None:
@@ -145,7 +152,7 @@ def _inputs(
 
 
 def _check_outputs(
-    output: Path | None, dry_run: bool, run_dir: Path | None, report: Path | None
+    output: str | None, dry_run: bool, run_dir: Path | None, report: Path | None
 ) -> None:
     if dry_run and (run_dir or report):
         raise InputError("expected --dry-run alone, got it with --run-dir or --report")
@@ -216,14 +223,27 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 @contextmanager
+def _client(engine: str, scheduler: str | None) -> Iterator[Any]:
+    if scheduler is not None and engine != "dask":
+        raise InputError("--scheduler: expected only with --engine dask, got it without")
+    if engine != "dask":
+        yield None
+        return
+    from adacorr.tables.cluster import connect
+
+    with connect(scheduler) as client:
+        yield client
+
+
+@contextmanager
 def _run_folder(
-    run_dir: Path | None, report: Path | None, inputs: Path | tuple[Path, Path]
+    run_dir: Path | None, report: Path | None, inputs: str | tuple[Path, Path]
 ) -> Iterator[Path | None]:
     """The run directory; a temporary one when only a report is wanted."""
     if run_dir is not None or report is None:
         yield run_dir
         return
-    name = inputs.name if isinstance(inputs, Path) else inputs[0].name
+    name = Path(inputs if isinstance(inputs, str) else inputs[0]).name
     temporary = temporary_sibling(report.with_name(f"{report.name}.run"))
     temporary.mkdir()
     try:
@@ -296,7 +316,7 @@ def _rich_bar() -> Any:
     )
 
 
-def _as_json(result: TableResult, written: list[Path]) -> str:
+def _as_json(result: TableResult, written: list[str]) -> str:
     stats = result.stats
     return json_format.dumps(
         {
@@ -314,7 +334,7 @@ def _as_json(result: TableResult, written: list[Path]) -> str:
             ],
             "rule": result.summary,
             "seconds": round(result.seconds, 3),
-            "written": [str(path) for path in written],
+            "written": written,
         },
         default=_plain,
     )
@@ -324,7 +344,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _as_text(result: TableResult, settings: Settings, written: list[Path], dry_run: bool) -> str:
+def _as_text(result: TableResult, settings: Settings, written: list[str], dry_run: bool) -> str:
     stats = result.stats
     verb = "would change" if dry_run else "changed"
     share = stats.flipped / stats.rows
@@ -356,6 +376,6 @@ def _as_text(result: TableResult, settings: Settings, written: list[Path], dry_r
     if result.summary.get("note"):
         lines.append(f"note: {result.summary['note']}")
     speed = stats.rows / max(result.seconds, 1e-9)
-    where = ", ".join(str(path) for path in written) or "nothing"
+    where = ", ".join(written) or "nothing"
     lines.append(f"wrote {where} in {result.seconds:.1f} s ({speed:,.0f} rows/s)")
     return "\n".join(lines)

@@ -1,18 +1,18 @@
 """Correct a table on disk: survey, fit, apply, write. Memory does not grow with the rows.
 
 Two passes. The first checks every row and samples; the rule is fitted on the sample; the second
-applies it file by file (:func:`correct_file`). An engine that spreads files over machines runs
-`survey_source` and `correct_file` elsewhere and merges what they return.
+applies it file by file (:func:`correct_file`). A cluster (:mod:`adacorr.tables.cluster`) runs
+`survey_source` and `correct_file` elsewhere; here what they return is merged, in order of files.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,23 +23,27 @@ from adacorr.core.lrt import Rule
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
-from adacorr.runs import atomic
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
+from adacorr.tables.places import Target, arriving, atomic_folder, targets
 from adacorr.tables.process import Corrected, Plan, Stats, correct_source
+from adacorr.tables.remote import Remote, is_url
 from adacorr.tables.result import TableResult
 from adacorr.tables.rundir import RunSink, write_config
-from adacorr.tables.sinks import (
-    OUTPUT_SUFFIXES,
-    atomic_folder,
-    completing,
-    is_csv,
-    open_sink,
-    writing,
+from adacorr.tables.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, writing
+from adacorr.tables.sources import (
+    Source,
+    is_many,
+    names_apart,
+    open_arrays,
+    open_sources,
+    suffix_of,
 )
-from adacorr.tables.sources import Source, open_arrays, open_sources, suffix_of
 from adacorr.tables.survey import Survey, survey_source
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 BATCH_ROWS = 1 << 17
 BATCH_ELEMENTS = 1 << 21
@@ -66,6 +70,7 @@ def correct_table(
     columns: Request | None = None,
     settings: Settings | None = None,
     run_dir: str | Path | None = None,
+    client: Client | None = None,
     command: str = "",
     batch_rows: int | None = None,
     progress: Progress = lambda stage, rows, total: None,
@@ -74,27 +79,31 @@ def correct_table(
 
     Parameters
     ----------
-    source : a CSV or parquet file, a folder of parquet files, or a pair of .npy files (labels,
-        pred_probs).
-    output : where the table with its new columns goes; None writes nothing. A folder for a folder;
-        otherwise the suffix decides between parquet and CSV, and .npy (for .npy input) holds the
-        corrected labels alone.
+    source : a CSV or parquet file, a folder of parquet files, a pattern such as ``a/*.parquet``, a
+        URL of these that fsspec can open, or a pair of .npy files (labels, pred_probs).
+    output : where the table with its new columns goes; None writes nothing. A folder for several
+        files; otherwise the suffix decides between parquet and CSV, and .npy (for .npy input)
+        holds the corrected labels alone.
     columns : which columns hold labels and probabilities; found by name and type otherwise.
     settings : delta, T, max_flip_error, normalize as in :func:`adacorr.correct`.
     run_dir : also write a run directory there, for the report and the review page.
+    client : of a Dask cluster, which then reads and writes the files; all workers must see them.
     command : recorded in the run directory.
     batch_rows : rows per batch; the result does not depend on it.
     progress : called with a stage, rows done since the last call, and rows in all where known.
     """
     began = time.perf_counter()
     request, settings = columns or Request(), settings or Settings()
+    many = not isinstance(source, tuple) and is_many(source)
     sources = _open(source)
-    target = None if output is None else Path(output)
+    target = None if output is None else Remote(str(output)) if is_url(output) else Path(output)
     folder = None if run_dir is None else Path(run_dir)
-    _check_places(source, sources, target, folder)
+    if client is not None:
+        _check_cluster(source, folder)
+    _check_places(source, sources, target, folder, many)
     layout = _layout(sources, request)
     rows = batch_rows or _batch_rows(sources, layout)
-    survey = _survey(sources, layout, settings, rows, progress)
+    survey = _survey(sources, layout, settings, rows, progress, client)
     plan, noise = _plan(survey, layout, settings, rows, _typed(sources, target))
 
     def result(stats: Stats) -> TableResult:
@@ -102,77 +111,97 @@ def correct_table(
         return TableResult(stats, plan.coder.names, *noise, plan.rule.summary, layout, spent)
 
     def describe(path: Path, stats: Stats) -> None:
-        write_config(path, result(stats), sources, settings.delta, command)
+        write_config(path, result(stats), source, sources[0], settings.delta, command)
 
-    outputs = _Outputs(target, folder)
+    outputs = _Outputs(target, folder, many, client)
     return result(_write(sources, plan, outputs, survey.rows, progress, describe))
 
 
 def correct_file(
     source: Source,
     plan: Plan,
-    temporary: Path,
-    output: Path,
+    target: Target,
     also: Callable[[Corrected], None] | None = None,
-) -> Iterator[Stats]:
-    """Correct one file into `temporary`, which will be named `output`; counts of each batch.
+) -> Generator[Stats]:
+    """Correct one file into where `target` says; counts of each batch.
 
     `also` gets every batch too. Counts merge: ``reduce(Stats.merge, correct_file(...))``.
     """
-    with writing(output):
-        sink = open_sink(temporary, output, source, plan)
-    with completing(sink, output) as write, behind(write) as write_behind:
+    with writing(target.output), arriving(target) as temporary:
+        sink = open_sink(temporary, target.output, source, plan)
+        with completing(sink, target.output) as write, behind(write) as write_behind:
 
-        def both(done: Corrected) -> None:
-            write_behind(done)
-            if also is not None:
-                also(done)
+            def both(done: Corrected) -> None:
+                write_behind(done)
+                if also is not None:
+                    also(done)
 
-        yield from correct_source(source, plan, both)
+            yield from correct_source(source, plan, both)
 
 
 def _open(source: str | Path | tuple[str | Path, str | Path]) -> list[Source]:
     if isinstance(source, tuple):
         return [open_arrays(Path(source[0]), Path(source[1]))]
-    return open_sources(Path(source))
+    return open_sources(source)
+
+
+def _check_cluster(
+    source: str | Path | tuple[str | Path, str | Path], run_dir: Path | None
+) -> None:
+    if isinstance(source, tuple):
+        raise InputError("--engine dask: expected INPUT files, got --labels and --probs")
+    if run_dir is not None:
+        raise InputError(
+            "--engine dask: expected --output alone, got --run-dir or --report; "
+            "they hold all rows in one place: run without --engine dask for them"
+        )
 
 
 def _check_places(
     source: str | Path | tuple[str | Path, str | Path],
     sources: Sequence[Source],
-    output: Path | None,
+    output: Path | Remote | None,
     run_dir: Path | None,
+    many: bool,
 ) -> None:
     """Refuse outputs that would touch an input or could not be finished, before any work."""
-    folder = not isinstance(source, tuple) and Path(source).is_dir()
+    folder = many and not is_url(source) and Path(source).is_dir()  # pyright: ignore[reportArgumentType]
     for path in (output, run_dir):
-        if path is None:
+        if not isinstance(path, Path):
             continue
         if not path.parent.is_dir():
             raise InputError(f"{path}: expected an existing output folder, got no {path.parent}")
         _check_apart(path, sources)
         if folder and Path(source).resolve() in path.resolve().parents:  # pyright: ignore[reportArgumentType]
             raise InputError(f"{path}: expected an output outside the input folder, got inside")
-        if (path is run_dir or folder) and path.exists() and (path.is_file() or _has_files(path)):
+        if (path is run_dir or many) and path.exists() and (path.is_file() or _has_files(path)):
             raise InputError(f"{path}: expected a new or empty folder, got an existing one")
     if output is None:
         return
     arrays = isinstance(source, tuple)
     suffixes = (*OUTPUT_SUFFIXES, ".npy") if arrays else OUTPUT_SUFFIXES
-    if folder and suffix_of(output) in suffixes:
+    if many and suffix_of(output) in suffixes:
         raise InputError(f"{output}: expected a folder name, as the input is one, got a file name")
-    if not folder and suffix_of(output) not in suffixes:
+    if not many and suffix_of(output) not in suffixes:
         got = output.suffix or "no suffix"
         raise InputError(f"{output}: expected an output named {' or '.join(suffixes)}, got {got}")
-    if not folder and output.is_dir():
+    if not many and output.is_dir():
         raise InputError(f"{output}: expected a file name, got an existing folder")
+    if isinstance(output, Remote) and str(output).rstrip("/") in _inputs_and_folders(sources):
+        raise InputError(f"{output}: expected an output other than the input, got the input itself")
+    if many and isinstance(output, Remote) and output.is_dir() and output.files("*") != []:
+        raise InputError(f"{output}: expected a new or empty folder, got an existing one")
 
 
 def _check_apart(path: Path, sources: Sequence[Source]) -> None:
-    inputs = [path for s in sources for path in (s.path, s.probs_path)]
-    inputs += [inputs[0].parent] if len(sources) > 1 else []
-    if path.exists() and any(path.samefile(other) for other in inputs):
+    found = (Path(name) for name in _inputs_and_folders(sources) if not is_url(name))
+    if path.exists() and any(path.samefile(other) for other in found):
         raise InputError(f"{path}: expected an output other than the input, got the input itself")
+
+
+def _inputs_and_folders(sources: Sequence[Source]) -> set[str]:
+    paths = {path for s in sources for path in (s.path, s.probs_path)}
+    return {str(p) for p in paths} | {str(p.parent) for p in paths if len(sources) > 1}
 
 
 def _has_files(path: Path) -> bool:
@@ -206,20 +235,31 @@ def _batch_rows(sources: Sequence[Source], layout: Layout) -> int:
 
 
 def _survey(
-    sources: Sequence[Source], layout: Layout, settings: Settings, rows: int, progress: Progress
+    sources: Sequence[Source],
+    layout: Layout,
+    settings: Settings,
+    rows: int,
+    progress: Progress,
+    client: Client | None,
 ) -> Survey:
     counts = [source.n_rows for source in sources]
     total = None if None in counts else sum(n for n in counts if n is not None)
+    options: dict[str, Any] = {
+        "batch_rows": rows,
+        "normalize": settings.normalize,
+        "progress": lambda done: progress("checking", done, total),
+    }
+    elsewhere = None
+    if client is not None:
+        from adacorr.tables import cluster
+
+        elsewhere = iter(cluster.survey_files(client, sources, layout, **options))
     survey = Survey()
     for source in sources:
-        part = survey_source(
-            source,
-            layout,
-            survey.rows,
-            batch_rows=rows,
-            normalize=settings.normalize,
-            progress=lambda done: progress("checking", done, total),
-        )
+        if elsewhere is not None:
+            part = next(elsewhere)
+        else:
+            part = survey_source(source, layout, survey.rows, **options)
         differ = survey.rows and part.rows and part.n_classes != survey.n_classes
         if differ and not layout.top_k:
             raise InputError(
@@ -262,16 +302,18 @@ def _noise_rate(rule: Rule | TopKRule, codes: Any, f: Any) -> tuple[float | None
     return estimate_transition(codes, f).noise_rate, how
 
 
-def _typed(sources: Sequence[Source], output: Path | None) -> bool:
+def _typed(sources: Sequence[Source], output: Path | Remote | None) -> bool:
     return output is not None and is_csv(sources[0]) and suffix_of(output) in (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
 class _Outputs:
-    """Where the second pass writes; None where it does not."""
+    """Where the second pass writes (None where it does not), and who runs it."""
 
-    table: Path | None
+    table: Path | Remote | None
     run_dir: Path | None
+    many: bool
+    client: Client | None
 
 
 def _write(
@@ -284,12 +326,12 @@ def _write(
 ) -> Stats:
     """The second pass. Outputs take their names at the very end, and only if all went well."""
     with ExitStack() as stack:
-        temporary = run_folder = also = None
+        run_folder = also = None
+        ends: Sequence[Target | None] = [None] * len(sources)
         if outputs.table is not None:
             stack.enter_context(writing(outputs.table))
-            is_file = suffix_of(outputs.table) in (*OUTPUT_SUFFIXES, ".npy")
-            place = atomic(outputs.table) if is_file else atomic_folder(outputs.table)
-            temporary = stack.enter_context(place)
+            names = names_apart(sources)
+            ends = stack.enter_context(targets(outputs.table, names, folder=outputs.many))
         if outputs.run_dir is not None:
             stack.enter_context(writing(outputs.run_dir))
             run_folder = stack.enter_context(atomic_folder(outputs.run_dir))
@@ -297,10 +339,9 @@ def _write(
             also = stack.enter_context(completing(sink, outputs.run_dir))
         stats = Stats()
         # closing: an interrupt must unwind the parts now, not when they are collected
-        parts = stack.enter_context(closing(_parts(sources, plan, outputs.table, temporary, also)))
-        for part in parts:
-            progress("correcting", part.rows, rows)
-            stats = stats.merge(part)
+        with closing(_parts(sources, plan, ends, also, outputs.client, progress, rows)) as parts:
+            for part in parts:
+                stats = stats.merge(part)
         if stats.rows != rows:
             raise InputError(
                 f"{sources[0].path}: expected {rows} rows as at first, got {stats.rows}; "
@@ -314,16 +355,26 @@ def _write(
 def _parts(
     sources: Sequence[Source],
     plan: Plan,
-    output: Path | None,
-    temporary: Path | None,
+    ends: Sequence[Target | None],
     also: Callable[[Corrected], None] | None,
+    client: Client | None,
+    progress: Progress,
+    rows: int,
 ) -> Generator[Stats]:
-    """Counts of every batch of every file; a folder gets a file for each of its own."""
-    for source in sources:
-        if output is None or temporary is None:
-            yield from correct_source(source, plan, also or (lambda done: None))
-        elif temporary.is_dir():
-            name = source.path.name
-            yield from correct_file(source, plan, temporary / name, output / name, also)
+    """Counts of every batch, or of every file if a cluster did them, in order."""
+    if client is not None:
+        from adacorr.tables import cluster
+
+        yield from cluster.correct_files(
+            client, sources, plan, ends, lambda done: progress("correcting", done, rows)
+        )
+        return
+    for source, end in zip(sources, ends, strict=True):
+        if end is None:
+            one = correct_source(source, plan, also or (lambda done: None))
         else:
-            yield from correct_file(source, plan, temporary, output, also)
+            one = correct_file(source, plan, end, also)
+        with closing(one) as parts:
+            for part in parts:
+                progress("correcting", part.rows, rows)
+                yield part

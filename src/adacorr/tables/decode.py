@@ -13,6 +13,7 @@ from adacorr.core.sparse import PAD, TopK, check_top_k
 from adacorr.core.validation import InputError, RowError, as_pred_probs, check_pred_probs
 from adacorr.tables.arrow import compute, to_numpy
 from adacorr.tables.layout import Layout
+from adacorr.tables.remote import Remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +26,9 @@ class HasPaths(Protocol):
     """The file of the labels and that of the probabilities; mostly the same."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path | Remote: ...
     @property
-    def probs_path(self) -> Path: ...
+    def probs_path(self) -> Path | Remote: ...
 
 
 @dataclass(frozen=True)

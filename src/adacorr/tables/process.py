@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,7 @@ class Corrected:
 
 def correct_source(
     source: Source, plan: Plan, write: Callable[[Corrected], None]
-) -> Iterator[Stats]:
+) -> Generator[Stats]:
     """Correct one file batch by batch, handing each batch to `write`; yields its counts."""
     row = 0
     for batch in ahead(source.batches(None, plan.batch_rows)):

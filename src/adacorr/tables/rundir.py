@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from adacorr._version import __version__
 from adacorr.runs import write_toml
 from adacorr.tables.arrow import from_numpy
 from adacorr.tables.process import Corrected, Plan
+from adacorr.tables.remote import is_url
 from adacorr.tables.result import TableResult
 from adacorr.tables.sinks import open_npy
 from adacorr.tables.sources import ArraySource, Source
@@ -67,16 +67,16 @@ class RunSink:
 def write_config(
     folder: Path,
     result: TableResult,
-    sources: Sequence[Source],
+    source: str | Path | tuple[str | Path, str | Path],
+    first: Source,
     delta: ArrayLike | str,
     command: str,
 ) -> None:
     """How to run it again, and what came out."""
     import pyarrow
 
-    first = sources[0]
     arrays = isinstance(first, ArraySource)
-    path = first.path if len(sources) == 1 else first.path.parent
+    path = source if is_url(source) else Path(str(source)).resolve()
     stats, rule = result.stats, result.summary
     config = {
         "run": {
@@ -90,7 +90,7 @@ def write_config(
             "pyarrow": pyarrow.__version__,
         },
         "data": {
-            "source": None if arrays else str(path.resolve()),
+            "source": None if arrays else str(path),
             "label_column": None if arrays else result.layout.label,
             "probs_columns": None if arrays else list(result.layout.columns),
             "class_names": list(result.class_names),

@@ -6,7 +6,6 @@ import csv
 import errno
 import io
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from adacorr.core.validation import InputError
-from adacorr.runs import temporary_sibling
 from adacorr.tables.arrow import compute
 from adacorr.tables.process import Corrected, Plan, output_fields
+from adacorr.tables.remote import Remote
 from adacorr.tables.sources import (
     CSV_SUFFIXES,
     ArraySource,
@@ -46,7 +45,7 @@ class OutputError(OSError):
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path | Remote) -> Iterator[None]:
     """A full disk or a missing right becomes one line with the path the user gave."""
     try:
         yield
@@ -59,7 +58,7 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputError(f"{path}: expected {expected}, got: {reason}") from error
 
 
-def open_sink(temporary: Path, output: Path, source: Source, plan: Plan) -> Sink:
+def open_sink(temporary: Path, output: Path | Remote, source: Source, plan: Plan) -> Sink:
     """A sink for `output` (its suffix decides) that writes to `temporary`."""
     suffix = suffix_of(output)
     if suffix == ".npy":
@@ -116,7 +115,7 @@ def _repeats(kind: pa.DataType) -> bool:
 class CsvSink:
     """Text as it came; lists as ``[0.1, 0.9]``."""
 
-    def __init__(self, path: Path, output: Path, names: Sequence[str]) -> None:
+    def __init__(self, path: Path, output: Path | Remote, names: Sequence[str]) -> None:
         import pyarrow as pa
 
         self._raw = pa.OSFile(str(path), "wb")
@@ -207,7 +206,7 @@ def open_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> io.Buf
 
 
 @contextmanager
-def completing(sink: Sink, path: Path) -> Iterator[Callable[[Corrected], None]]:
+def completing(sink: Sink, path: Path | Remote) -> Iterator[Callable[[Corrected], None]]:
     """Yield the sink's `write`; complete the file at the end.
 
     After an error the sink is only released: its file is thrown away by the caller. Errors name
@@ -226,18 +225,6 @@ def completing(sink: Sink, path: Path) -> Iterator[Callable[[Corrected], None]]:
         raise
     with writing(path):
         sink.close()
-
-
-@contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
-    temporary = temporary_sibling(path)
-    temporary.mkdir()
-    try:
-        yield temporary
-        os.rename(temporary, path)  # replaces an empty folder, refuses another
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def is_csv(source: Source) -> bool:

@@ -7,7 +7,10 @@ start as often as asked; nothing is kept in memory. Reading errors become one li
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
+import io
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.tables.arrow import from_numpy
+from adacorr.tables.remote import Remote, is_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +37,9 @@ class Source(Protocol):
     """One file of rows."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path | Remote: ...
     @property
-    def probs_path(self) -> Path:
+    def probs_path(self) -> Path | Remote:
         """Where the probabilities are; the same file but for arrays."""
         ...
 
@@ -56,7 +60,7 @@ class Source(Protocol):
         ...
 
 
-def suffix_of(path: Path) -> str:
+def suffix_of(path: Path | Remote) -> str:
     """``.csv.gz`` counts as one suffix.
 
     >>> suffix_of(Path("a.b/TABLE.CSV.GZ"))
@@ -66,27 +70,60 @@ def suffix_of(path: Path) -> str:
     return next((s for s in CSV_SUFFIXES if name.endswith(s)), path.suffix.lower())
 
 
-def open_sources(path: Path) -> list[Source]:
-    """The files behind one input: itself, or the parquet files of a folder in order of name."""
-    if path.is_dir():
+def open_sources(place: str | Path) -> list[Source]:
+    """The files behind one input in order of name: itself, those of a folder or of a pattern."""
+    return [_open_source(file) for file in _files(place)]
+
+
+def is_many(place: str | Path) -> bool:
+    """Whether the input stands for several files: a folder, or a pattern such as ``a/*.csv``."""
+    if is_url(place):
+        return glob.has_magic(str(place)) or Remote(str(place)).is_dir()
+    return Path(place).is_dir() or (glob.has_magic(str(place)) and not Path(place).exists())
+
+
+def _files(place: str | Path) -> list[Path] | list[Remote]:
+    files: list[Path] | list[Remote]
+    path = Path(place)
+    if is_url(place):
+        files = Remote(str(place)).files()
+    elif path.is_dir():
         files = sorted(path.glob("*.parquet"))
-        if not files:
-            raise InputError(f"{path}: expected a folder with *.parquet files, got none")
-        return [open_parquet(file) for file in files]
-    if not path.exists():
+    elif path.exists() or not glob.has_magic(str(place)):
+        files = [path]
+    else:
+        found = (Path(name) for name in glob.glob(str(place), recursive=True))
+        files = sorted(file for file in found if file.is_file())
+    if not files:
+        what = "files behind a pattern" if path.suffix else "a folder with *.parquet files"
+        raise InputError(f"{place}: expected {what}, got none")
+    return files
+
+
+def _open_source(path: Path | Remote) -> Source:
+    if isinstance(path, Path) and not path.exists():
         raise InputError(f"{path}: expected an existing file or folder, got none")
     if suffix_of(path) in CSV_SUFFIXES:
-        return [open_csv(path)]
+        return open_csv(path)
     if suffix_of(path) in (".parquet", ".pq"):
-        return [open_parquet(path)]
+        return open_parquet(path)
     raise InputError(
         f"{path}: expected a .parquet, .csv, .csv.gz or .tsv file or a folder of parquet files, "
         f"got {path.suffix or 'no suffix'}"
     )
 
 
+def names_apart(sources: Sequence[Source]) -> list[str]:
+    """A name for each file in one folder: its own, with subfolders where they differ."""
+    parts = [str(source.path).replace(os.sep, "/").split("/") for source in sources]
+    same = 0
+    while all(len(part) > same + 1 and part[same] == parts[0][same] for part in parts):
+        same += 1
+    return ["/".join(part[same:]) for part in parts]
+
+
 @contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
+def _reading(path: Path | Remote, kind: str) -> Iterator[None]:
     """Every way a library refuses a file becomes one line that names it."""
     import pyarrow as pa
 
@@ -94,14 +131,17 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except Exception as error:
+        local = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error)
+        if not isinstance(error, local) and isinstance(path, Path):
+            raise
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"{path}: expected a readable {kind}, got: {reason}") from error
 
 
 @dataclass(frozen=True)
 class ParquetSource:
-    path: Path
+    path: Path | Remote
     schema: pa.Schema
     n_rows: int
     compression: str
@@ -111,7 +151,7 @@ class ParquetSource:
         return dict(zip(self.schema.names, self.schema.types, strict=True))
 
     @property
-    def probs_path(self) -> Path:
+    def probs_path(self) -> Path | Remote:
         return self.path
 
     @property
@@ -124,14 +164,32 @@ class ParquetSource:
         # A buffered stream reads page by page; otherwise a row group is held whole.
         options: dict[str, Any] = {"buffer_size": _PARQUET_BUFFER, "pre_buffer": False}
         names = None if columns is None else list(columns)
-        with _reading(self.path, "parquet file"), pq.ParquetFile(self.path, **options) as file:
+        with (
+            _reading(self.path, "parquet file"),
+            _opened(self.path) as handle,
+            pq.ParquetFile(handle, **options) as file,
+        ):
             yield from file.iter_batches(batch_size=rows, columns=names)
 
 
-def open_parquet(path: Path) -> ParquetSource:
+@contextmanager
+def _opened(path: Path | Remote) -> Iterator[Any]:
+    """What Arrow reads from: the path itself, or the open file behind a URL."""
+    if isinstance(path, Path):
+        yield path
+        return
+    with path.open() as handle:
+        yield handle
+
+
+def open_parquet(path: Path | Remote) -> ParquetSource:
     import pyarrow.parquet as pq
 
-    with _reading(path, "parquet file"), pq.ParquetFile(path) as file:
+    with (
+        _reading(path, "parquet file"),
+        _opened(path) as handle,
+        pq.ParquetFile(handle) as file,
+    ):
         schema, meta = file.schema_arrow, file.metadata
         codec = "ZSTD"
         if meta.num_row_groups and meta.num_columns:
@@ -144,7 +202,7 @@ def open_parquet(path: Path) -> ParquetSource:
 class CsvSource:
     """All columns are read as text, so that those we do not touch come out as they went in."""
 
-    path: Path
+    path: Path | Remote
     names: tuple[str, ...]
     n_rows: None = None
 
@@ -155,7 +213,7 @@ class CsvSource:
         return dict.fromkeys(self.names, pa.string())
 
     @property
-    def probs_path(self) -> Path:
+    def probs_path(self) -> Path | Remote:
         return self.path
 
     @property
@@ -178,11 +236,18 @@ class CsvSource:
                 raise
 
     def _read(self, names: list[str], use_threads: bool = True) -> Iterator[pa.RecordBatch]:
+        with _opened(self.path) as handle:
+            yield from self._read_from(handle, names, use_threads)
+
+    def _read_from(self, handle: Any, names: list[str], threads: bool) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
+        if not isinstance(handle, Path) and suffix_of(self.path).endswith(".gz"):
+            handle = pa.CompressedInputStream(pa.PythonFile(handle, "r"), "gzip")
         reader = arrow_csv.open_csv(
-            self.path,
-            arrow_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=use_threads),
+            handle,
+            arrow_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=threads),
             arrow_csv.ParseOptions(delimiter=delimiter(self.path), newlines_in_values=True),
             arrow_csv.ConvertOptions(
                 column_types=self.types, include_columns=names, strings_can_be_null=False
@@ -192,15 +257,18 @@ class CsvSource:
             yield from reader
 
 
-def delimiter(path: Path) -> str:
+def delimiter(path: Path | Remote) -> str:
     return "\t" if suffix_of(path).startswith(".tsv") else ","
 
 
-def open_csv(path: Path) -> CsvSource:
+def open_csv(path: Path | Remote) -> CsvSource:
     def text() -> Any:
+        file = path if isinstance(path, Path) else path.open()
         if suffix_of(path).endswith(".gz"):
-            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-        return open(path, encoding="utf-8-sig", newline="")
+            return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+        if isinstance(file, Path):
+            return open(file, encoding="utf-8-sig", newline="")
+        return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 
     with _reading(path, "CSV file"), text() as handle:
         names = next(csv.reader(handle, delimiter=delimiter(path)), None)
@@ -210,7 +278,7 @@ def open_csv(path: Path) -> CsvSource:
     return CsvSource(path, tuple(names))
 
 
-def _unique(names: Sequence[str], path: Path) -> None:
+def _unique(names: Sequence[str], path: Path | Remote) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1}) if names else []
     if repeated:
         raise InputError(f"{path}: expected distinct column names, got {repeated[0]!r} twice")

@@ -1,0 +1,112 @@
+"""Where finished files wait until all are finished: nobody ever sees half a result.
+
+On a disk a hidden sibling folder takes the output's name in one step. A store behind a URL has no
+such step: there the files are moved one by one at the end, each of them whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from adacorr.core.validation import InputError
+from adacorr.runs import atomic
+from adacorr.tables.remote import Remote, talking
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where one file is written: `name` in the `waiting` folder, later called `output`."""
+
+    waiting: Path | Remote
+    name: str
+    output: Path | Remote
+
+
+@contextmanager
+def targets(output: Path | Remote, names: Sequence[str], *, folder: bool) -> Iterator[list[Target]]:
+    """Yield a target per name; if the block succeeds, all files take their place in `output`."""
+    if isinstance(output, Remote):
+        with _remote_targets(output, names, folder=folder) as found:
+            yield found
+    elif folder:
+        with atomic_folder(output) as waiting:
+            yield [Target(waiting, name, output / name) for name in names]
+            _check_arrived(waiting, names, output)
+    else:
+        with atomic(output) as waiting:
+            yield [Target(waiting.parent, waiting.name, output)]
+            _check_arrived(waiting.parent, [waiting.name], output)
+
+
+def _check_arrived(waiting: Path, names: Sequence[str], output: Path) -> None:
+    for name in names:
+        if not (waiting / name).is_file():
+            raise InputError(
+                f"{output}: expected a folder that all workers share, got none of their files here"
+            )
+
+
+@contextmanager
+def _remote_targets(
+    output: Remote, names: Sequence[str], *, folder: bool
+) -> Iterator[list[Target]]:
+    waiting = output.parent / f".{output.name}.{uuid.uuid4().hex[:8]}.tmp"
+    ends = [output / name if folder else output for name in names]
+    system, place = waiting.system()
+    try:
+        yield [Target(waiting, name, end) for name, end in zip(names, ends, strict=True)]
+        with talking(output):
+            for name, end in zip(names, ends, strict=True):
+                path = end.system()[1]
+                system.makedirs(path.rpartition("/")[0], exist_ok=True)
+                system.mv((waiting / name).system()[1], path)
+    finally:
+        with suppress(Exception):
+            system.rm(place, recursive=True)
+
+
+@contextmanager
+def arriving(target: Target) -> Iterator[Path]:
+    """Yield a local path to write to; the finished file goes to where it waits.
+
+    Two workers may write the same file, when one was believed dead: each has its own path, and the
+    last one to finish replaces the other's equal file.
+    """
+    if isinstance(target.waiting, Remote):
+        with tempfile.TemporaryDirectory(prefix="adacorr-") as folder:
+            temporary = Path(folder) / "part"
+            yield temporary
+            end = target.waiting / target.name
+            system, path = end.system()
+            with talking(target.output if isinstance(target.output, Remote) else end):
+                system.makedirs(path.rpartition("/")[0], exist_ok=True)
+                system.put_file(str(temporary), path)
+        return
+    end = target.waiting / target.name
+    end.parent.mkdir(parents=True, exist_ok=True)
+    temporary = end.with_name(f".{end.name.lstrip('.')}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, end)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        os.rename(temporary, path)  # replaces an empty folder, refuses another
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
