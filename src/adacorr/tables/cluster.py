@@ -7,6 +7,7 @@ back are small mergeable sums (:class:`~adacorr.tables.survey.Survey`,
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -116,7 +117,8 @@ def _map(
 
     extra = [] if shared is None else [delayed(shared, pure=True)]
     bag = dask.bag.from_sequence(items, partition_size=1)
-    parts = bag.map_partitions(partial(_each, function), *extra)
+    # a name of its own, or a scheduler that remembers an earlier run would answer with that
+    parts = bag.map_partitions(partial(_each, function, uuid.uuid4().hex), *extra)
     futures: Any = client.compute(parts.to_delayed(optimize_graph=False))
     found: dict[str, Result] = {}
     try:
@@ -131,5 +133,7 @@ def _map(
     return [found[future.key] for future in futures]
 
 
-def _each(function: Callable[..., Result], items: Sequence[Any], *extra: Any) -> list[Result]:
+def _each(
+    function: Callable[..., Result], run: str, items: Sequence[Any], *extra: Any
+) -> list[Result]:
     return [function(item, *extra) for item in items]
