@@ -400,7 +400,9 @@ def make_optimizer(settings: Settings, nets: list[nn.Module]) -> torch.optim.Opt
         return torch.optim.SGD(
             parameters, settings.lr, momentum=0.9, weight_decay=settings.weight_decay
         )
-    return torch.optim.RAdam(parameters, settings.lr, weight_decay=settings.weight_decay)
+    return torch.optim.RAdam(
+        parameters, settings.lr, weight_decay=settings.weight_decay, foreach=True
+    )
 
 
 def build_nets(
