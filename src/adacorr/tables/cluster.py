@@ -7,6 +7,8 @@ back are small mergeable sums (:class:`~adacorr.tables.survey.Survey`,
 
 from __future__ import annotations
 
+import logging
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +20,13 @@ from adacorr.tables.layout import Layout
 from adacorr.tables.places import Target
 from adacorr.tables.process import Plan, Stats, correct_source
 from adacorr.tables.sources import Source
-from adacorr.tables.survey import Survey, survey_source
+from adacorr.tables.survey import Survey, sure_cutoff, survey_source
 
 if TYPE_CHECKING:
     from distributed import Client
 
+NO_WORKERS = 60.0  # seconds without any worker before we give up
+_POLL = 0.1
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -38,7 +42,9 @@ def connect(scheduler: str | None) -> Iterator[Client]:
         ) from None
     if scheduler is None:
         with (
-            LocalCluster(threads_per_worker=1, dashboard_address=":0") as cluster,
+            LocalCluster(
+                threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            ) as cluster,
             Client(cluster) as client,
         ):
             yield client
@@ -66,7 +72,8 @@ def survey_files(
     if len(counts) < len(sources):  # CSV: only reading tells
         counts = _map(client, partial(_count, layout=layout, batch_rows=batch_rows), sources)
     starts = [sum(counts[:i]) for i in range(len(counts))]
-    work = partial(_survey, layout=layout, batch_rows=batch_rows, normalize=normalize)
+    options = {"batch_rows": batch_rows, "normalize": normalize, "cutoff": sure_cutoff(sum(counts))}
+    work = partial(_survey, layout=layout, options=options)
     items = list(zip(sources, starts, strict=True))
     return _map(client, work, items, lambda survey: progress(survey.rows))
 
@@ -87,11 +94,9 @@ def _count(source: Source, *, layout: Layout, batch_rows: int) -> int:
     return sum(batch.num_rows for batch in source.batches([layout.label], batch_rows))
 
 
-def _survey(
-    item: tuple[Source, int], *, layout: Layout, batch_rows: int, normalize: bool
-) -> Survey:
+def _survey(item: tuple[Source, int], *, layout: Layout, options: dict[str, Any]) -> Survey:
     source, start = item
-    return survey_source(source, layout, start, batch_rows=batch_rows, normalize=normalize)
+    return survey_source(source, layout, start, **options)
 
 
 def _correct(item: tuple[Source, Target | None], plan: Plan) -> Stats:
@@ -113,7 +118,7 @@ def _map(
     """``[function(item) for item in items]``; `shared` is one more argument, sent once."""
     import dask.bag
     from dask.delayed import delayed
-    from distributed import KilledWorker, as_completed
+    from distributed import KilledWorker
 
     extra = [] if shared is None else [delayed(shared, pure=True)]
     bag = dask.bag.from_sequence(items, partition_size=1)
@@ -122,7 +127,7 @@ def _map(
     futures: Any = client.compute(parts.to_delayed(optimize_graph=False))
     found: dict[str, Result] = {}
     try:
-        for future in as_completed(futures):
+        for future in _finished(client, futures):
             result: Any = future.result()
             found[future.key] = result[0]
             done(found[future.key])
@@ -131,6 +136,23 @@ def _map(
     finally:
         client.cancel(futures)
     return [found[future.key] for future in futures]
+
+
+def _finished(client: Client, futures: list[Any]) -> Iterator[Any]:
+    """Futures as they finish; an error once there has been nobody to work for a while."""
+    from distributed import as_completed
+
+    waiting, alone = as_completed(futures), 0.0
+    while not waiting.is_empty():
+        batch = waiting.next_batch(block=False)
+        yield from batch
+        if batch:
+            alone = 0.0
+            continue
+        time.sleep(_POLL)
+        alone = 0.0 if client.nthreads() else alone + _POLL
+        if alone > NO_WORKERS:
+            raise InputError(f"cluster: expected a worker, got none for {NO_WORKERS:.0f} s")
 
 
 def _each(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adacorr.core.validation import InputError
-from adacorr.runs import atomic
 from adacorr.tables.remote import Remote, talking
 
 
@@ -35,14 +34,19 @@ def targets(output: Path | Remote, names: Sequence[str], *, folder: bool) -> Ite
     if isinstance(output, Remote):
         with _remote_targets(output, names, folder=folder) as found:
             yield found
-    elif folder:
-        with atomic_folder(output) as waiting:
-            yield [Target(waiting, name, output / name) for name in names]
-            _check_arrived(waiting, names, output)
-    else:
-        with atomic(output) as waiting:
-            yield [Target(waiting.parent, waiting.name, output)]
-            _check_arrived(waiting.parent, [waiting.name], output)
+        return
+    hidden = output.with_name(f".{output.name}.{uuid.uuid4().hex[:8]}.tmp")
+    waiting = hidden / "done"
+    waiting.mkdir(parents=True)
+    try:
+        yield [Target(waiting, name, output / name if folder else output) for name in names]
+        _check_arrived(waiting, names, output)
+        if folder:
+            os.rename(waiting, output)  # replaces an empty folder, refuses another
+        else:
+            os.replace(waiting / names[0], output)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _check_arrived(waiting: Path, names: Sequence[str], output: Path) -> None:
@@ -89,11 +93,16 @@ def arriving(target: Target) -> Iterator[Path]:
                 system.makedirs(path.rpartition("/")[0], exist_ok=True)
                 system.put_file(str(temporary), path)
         return
-    end = target.waiting / target.name
-    end.parent.mkdir(parents=True, exist_ok=True)
-    temporary = end.with_name(f".{end.name.lstrip('.')}.{uuid.uuid4().hex[:8]}.tmp")
+    # Not beside the finished files: what a killed worker leaves must not get among them.
+    parts = target.waiting.with_name("parts")
+    parts.mkdir(exist_ok=True)
+    temporary = parts / uuid.uuid4().hex
     try:
         yield temporary
+        with open(temporary, "rb") as handle:
+            os.fsync(handle.fileno())
+        end = target.waiting / target.name
+        end.parent.mkdir(parents=True, exist_ok=True)
         os.replace(temporary, end)
     finally:
         with suppress(FileNotFoundError):
@@ -103,7 +112,7 @@ def arriving(target: Target) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     temporary.mkdir()
     try:
         yield temporary

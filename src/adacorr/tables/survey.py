@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.sampling import priority, sample_size
+from adacorr.core.sampling import MAX_ROWS, priority, sample_size
 from adacorr.core.sparse import TopK
 from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import MAX_CLASSES, Place, decode_probs
@@ -25,6 +25,8 @@ from adacorr.tables.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+NO_CUTOFF = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,12 @@ class Survey:
 class Surveyor:
     """Surveys one file, or any run of rows, batch by batch."""
 
-    def __init__(self, layout: Layout, *, normalize: bool) -> None:
+    def __init__(self, layout: Layout, *, normalize: bool, cutoff: int = NO_CUTOFF) -> None:
         self._layout = layout
         self._normalize = normalize
         self._survey = Survey()
         self._chosen: list[Sample] = []
-        self._cutoff = np.uint64(np.iinfo(np.uint64).max)
+        self._cutoff = np.uint64(cutoff)
 
     def add(self, batch: pa.RecordBatch, place: Place, first_row: int) -> None:
         """Take in a batch; `first_row` is its place in the whole input, `place` in its file."""
@@ -186,6 +188,19 @@ def _sample_size(f: NDArray[np.floating] | TopK) -> int:
     return sample_size(f.width if isinstance(f, TopK) else f.shape[1])
 
 
+def sure_cutoff(rows: int) -> int:
+    """A hash that no row of the sample exceeds, when there are so many rows in all.
+
+    With it the files of a cluster send the sample and hardly more, not a sample each. The number
+    of rows below it is binomial: ten standard deviations above the largest sample.
+
+    >>> sure_cutoff(1000) == NO_CUTOFF, round(sure_cutoff(10**9) / NO_CUTOFF * 10**9)
+    (True, 204472)
+    """
+    share = (MAX_ROWS + 10 * MAX_ROWS**0.5) / max(rows, 1)
+    return NO_CUTOFF if share >= 1 else int(share * NO_CUTOFF)
+
+
 def survey_source(
     source: Source,
     layout: Layout,
@@ -193,10 +208,11 @@ def survey_source(
     *,
     batch_rows: int,
     normalize: bool,
+    cutoff: int = NO_CUTOFF,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Survey:
-    """One file; `first_row` is its place in the whole input."""
-    surveyor, row = Surveyor(layout, normalize=normalize), 0
+    """One file; `first_row` is its place in the whole input, `cutoff` see :func:`sure_cutoff`."""
+    surveyor, row = Surveyor(layout, normalize=normalize, cutoff=cutoff), 0
     for batch in ahead(source.batches(layout.needed, batch_rows)):
         if batch.num_rows:
             surveyor.add(batch, Place(source, layout, row), first_row + row)
