@@ -112,6 +112,9 @@ def test_a_gradient_reaches_each_net(make, epoch):
     assert loss.isfinite()
     loss.backward()
     for net in nets:
+        if not next(net.parameters()).requires_grad:
+            assert method.name == "posterior", "only its mean of weights does not learn"
+            continue
         grads = [p.grad for p in net.parameters()]
         assert all(g is not None for g in grads)
         assert any(g.abs().sum() > 0 for g in grads)
@@ -256,9 +259,33 @@ def test_auto_burn_in_is_logged_and_found_before_memorising(problem):
         def log(self, line):
             notes.append(line)
 
-    fit(make_net, x, given, method=AdaCorr(), epochs=30, batch_size=32, progress=Listener())
+    settings = {"epochs": 30, "batch_size": 32, "lr": 0.01}
+    fit(make_net, x, given, method=AdaCorr(), progress=Listener(), **settings)
     (line,) = [note for note in notes if "burn-in ends" in note]
     assert int(line.split()[1].rstrip(":")) <= 10
+
+
+def test_plateau_waits_for_a_net_that_still_learns_fast():
+    rising = lines([None] * 14, [None] * 14)
+    for epoch, line in enumerate(rising):
+        line["train_accuracy"] = min(0.1 * 1.2**epoch, 0.8)
+    epoch, _ = ends_at(rising)
+    assert rising[epoch - 1]["train_accuracy"] == 0.8
+
+
+def test_a_net_worse_than_the_labels_corrects_none():
+    """Few epochs, slow steps: the net is hardly better than guessing when correction is due."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(300) % 10
+    x = (rng.normal(size=(300, 20)) + 2.0 * np.eye(10, 20)[truth]).astype(np.float32)
+    given = noise.inject(truth, noise.uniform(10, 0.1), rng)
+    slow = {"epochs": 12, "lr": 3e-4, "validation": 0.1}
+    net = lambda k: nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, k))  # noqa: E731
+    result = fit(net, x, given, method=AdaCorr(), **slow)
+    train = np.setdiff1d(np.arange(300), result.validation_index)
+    assert (result.labels[train] == given[train]).all()
+    unguarded = fit(net, x, given, method=AdaCorr(burn_in=4), **slow)
+    assert (unguarded.labels[train] == truth[train]).mean() < 0.6
 
 
 # -- the methods' own promises -------------------------------------------------------------------
@@ -404,7 +431,7 @@ def test_adacorr_state_is_n_by_k_and_with_top_k_n_by_that():
     n, k = 200, 500
     labels = torch.arange(n) % k
     f = torch.full((n, k), 1 / k)
-    for top, bound in ((None, n * k + 1), (4, 2 * 4 * n + 1)):
+    for top, bound in ((None, n * k + 2), (4, 2 * 4 * n + 2)):
         method = AdaCorr(burn_in=1, top_k=top)
         method.start(Setting(labels, k, 6, CPU))
         line = {"val_loss": 1.0, "val_accuracy": 0.5}
@@ -460,3 +487,20 @@ def test_math_of_the_schedule_is_finite():
     method = started(Abstention(first_stage=0.5), torch.arange(N) % K, epochs=4)
     method._average = torch.tensor(0.5)
     assert math.isfinite(method.alpha(2).item())
+
+
+def test_posterior_predicts_with_the_mean_of_its_weights():
+    labels = torch.arange(N) % K
+    method = started(METHODS["posterior"](), labels)
+    nets, logits, s = step(method, 1, labels)
+    net, average = (list(one.parameters()) for one in nets)
+    assert torch.equal(method.proba(logits), logits[1].softmax(dim=1))
+    seen = [average[0].clone()]
+    for _ in range(40):
+        with torch.no_grad():
+            net[0].add_(1.0)
+        method.loss(s)
+        seen.append(average[0].clone())
+    lag = (net[0] - seen[-1]).mean().item()
+    assert 2 < lag < 6  # a mean over about a tenth of the steps so far
+    assert not any(p.requires_grad for p in average)

@@ -63,6 +63,7 @@ class Method:
 
     name: ClassVar[str]
     corrects: ClassVar[bool] = False  # its labels at the end are the corrected labels
+    twins: ClassVar[bool] = False  # trains several nets that must start differently
     stage = 0  # which of `stages` is under way; set before `build`, by the engine and by predict
 
     def stages(self, epochs: int) -> list[int]:

@@ -42,6 +42,7 @@ class CoTeaching(Method):
     """
 
     name: ClassVar[str] = "coteaching"
+    twins: ClassVar[bool] = True
 
     noise_rate: float | None = None
     ramp: int | None = None

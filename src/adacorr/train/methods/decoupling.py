@@ -32,6 +32,7 @@ class Decoupling(Method):
     """
 
     name: ClassVar[str] = "decoupling"
+    twins: ClassVar[bool] = True
 
     least: float = 0.1
 

@@ -17,9 +17,8 @@ class Plateau:
     new is left, and falls while wrong labels are memorised; the loss there turns up. The rule
     compares the best of the last `patience` epochs with the best before them: burn-in ends when
     accuracy has gained no more than `tolerance` and loss no more than `loss_share` of itself, or
-    when loss has only gone up. It never ends before `earliest`, nor while the net does no better
-    on its training labels than naming the largest class (a slow start is no plateau), and always
-    at `latest`.
+    when loss has only gone up (a slow start, hardly above chance, is no plateau); at `latest` in any
+    case. It never ends before `earliest`, nor while the net is :meth:`immature`.
     """
 
     patience: int
@@ -28,6 +27,7 @@ class Plateau:
     chance: float  # share of the largest class among the given labels
     tolerance: float = 0.005
     loss_share: float = 0.05
+    fast: float = 0.1
 
     @classmethod
     def for_run(cls, epochs: int, labels: Tensor) -> Plateau:
@@ -46,7 +46,9 @@ class Plateau:
         now = history[-1]
         known = now["val_accuracy"] is not None  # a run may go without validation
         ready = len(history) >= max(self.earliest, self.patience + 1)
-        if known and ready and _odds(now["train_accuracy"]) > 1.3 * _odds(self.chance):
+        if self.immature(history):
+            return None
+        if known and ready and self._above_chance(now, by=1.3):
             old, new = self._best(history[: -self.patience]), self._best(history[-self.patience :])
             if new[1] > old[1]:
                 return f"noisy validation loss rises (lowest {old[1]:.3f})"
@@ -56,6 +58,17 @@ class Plateau:
         if len(history) >= self.latest:
             return f"a third of the run is over ({self.latest} epochs)"
         return None
+
+    def immature(self, history: Sequence[dict[str, Any]]) -> bool:
+        """Whether the net knows its training labels no better than one who always names the
+        largest class, or still learns fast: by a tenth in one epoch."""
+        now = history[-1]
+        before = history[-2] if len(history) > 1 else now
+        fast = now["train_accuracy"] > (1 + self.fast) * before["train_accuracy"]
+        return fast or not self._above_chance(now, by=1.05)
+
+    def _above_chance(self, now: dict[str, Any], by: float) -> bool:
+        return _odds(now["train_accuracy"]) > by * _odds(self.chance)
 
     @staticmethod
     def _best(history: Sequence[dict[str, Any]]) -> tuple[float, float]:

@@ -7,17 +7,21 @@ What differs from AdaCorr, and why:
   argmax is often the wrong class of a pair, the posterior's is not;
 - that anchor is as unsure as the labels are noisy: mixed with the uniform distribution by the
   estimated noise rate, it holds back memorising in proportion;
-- the likelihood ratio test weighs predictions by which classes can turn into the given label;
-- predictions are those seen while training, averaged over a few epochs: no extra pass.
+- the likelihood ratio test is one on that posterior, so a label that noise can explain is flipped
+  sooner than one that it cannot;
+- predictions come from a second net, the running mean of the first one's weights over about an
+  epoch (Polyak and Juditsky 1992; a mean teacher, Tarvainen and Valpola 2017). It sees each batch
+  beside the first, without gradients, so no pass over the data is added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adacorr.core.sampling import sample_rows, sample_size
@@ -32,7 +36,7 @@ from adacorr.train.methods.snapshot import RollingMean, Snapshot
 FLOOR = 0.01  # spread over each row of an estimated T: never seen is not impossible
 SCALES = torch.logspace(-0.3, 0.7, 16, dtype=torch.float64)  # 0.5 to 5
 INVERSIONS = 30
-VOTES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
+VOTES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)  # shares of the full one
 
 
 def clean_posterior(noisy: Tensor, T: Tensor) -> Tensor:
@@ -83,16 +87,19 @@ def source_weights(T: Tensor) -> Tensor:
     return weights
 
 
-def consistent_posterior(eta: Tensor, T: Tensor, labels: Tensor, kept: float) -> Tensor:
+def consistent_posterior(
+    eta: Tensor, T: Tensor, labels: Tensor, kept: float, vote: float = 1.0
+) -> Tensor:
     """P(true | x, given), with no more belief in the given labels than T allows on average.
 
     `kept` is the share of right labels that T implies. Where the net has begun to memorise, eta
-    leans towards the given label already; the vote of T for it is then reduced, down to
-    :func:`source_weights`, until the mean of P(true = given) is not above `kept`.
+    leans towards the given label already; the vote of T for it, `vote` at most, is then reduced,
+    down to :func:`source_weights`, until the mean of P(true = given) is not above `kept`.
     """
     weights, posterior = source_weights(T), eta
-    for vote in VOTES:
-        posterior = label_posterior(eta, T**vote * weights ** (1 - vote), labels)
+    for share in VOTES:
+        power = share * vote
+        posterior = label_posterior(eta, T**power * weights ** (1 - power), labels)
         if posterior.gather(1, labels[:, None]).mean() <= kept:
             break
     return posterior
@@ -132,6 +139,16 @@ class Posterior(Method):
         check_number(self.delta, "delta", above=0, at_most=1)
         check_number(self.anchor, "anchor", at_least=0, at_most=1)
 
+    def build(self, make_net: Callable[[int], nn.Module], n_classes: int) -> list[nn.Module]:
+        """The net that learns, and the mean of its weights, which predicts."""
+        self._net, self._average = make_net(n_classes), make_net(n_classes)
+        self._average.load_state_dict(self._net.state_dict())
+        self._average.requires_grad_(False)
+        return [self._net, self._average]
+
+    def proba(self, logits: tuple[Tensor, ...]) -> Tensor:
+        return logits[1].softmax(dim=1)
+
     def start(self, setting: Setting) -> None:
         run, k = setting.epochs, setting.n_classes
         self._given, self._k, self._epochs = setting.labels, k, run
@@ -143,8 +160,10 @@ class Posterior(Method):
         self._anchor = Snapshot(k, self.top_k)
         self._rate = torch.zeros((), device=setting.device)
         self._T = torch.eye(k, device=setting.device)
+        self._steps, self._step_share = 0, 0.0
 
     def loss(self, step: Step) -> Tensor:
+        self._move_average()
         log_probs = step.logits[0].log_softmax(dim=1)
         loss = F.nll_loss(log_probs, step.labels)
         if not self._anchor.taken:
@@ -152,7 +171,20 @@ class Posterior(Method):
         anchor = retroactive_loss(log_probs, self._anchor.rows(step.index))
         return (1 - self.anchor) * loss + self.anchor * anchor
 
+    @torch.no_grad()
+    def _move_average(self) -> None:
+        """A step of the mean of weights, over about an epoch of steps; over fewer at first.
+
+        Only weights are averaged: the second net's batch norms see the batches themselves.
+        """
+        self._steps += 1
+        ahead = max(self._step_share, 9 / (self._steps + 9))
+        pairs = zip(self._average.parameters(), self._net.parameters(), strict=True)
+        for average, now in pairs:
+            average.lerp_(now, ahead)
+
     def end_epoch(self, end: EpochEnd) -> Tensor:
+        self._step_share = end.epoch / max(self._steps, 1)
         f = self._mean.add(end.running)
         if not self._m and (why := self._plateau.reason(end.history)):
             self._m = end.epoch
@@ -163,7 +195,9 @@ class Posterior(Method):
         after = end.epoch + 1 - self._m
         if not self._m or after < self._correct or after < 2 or end.epoch == self._epochs:
             return end.labels
-        f = label_posterior(f, source_weights(self._T), self._given)
+        kept = 1 - self._rate.item()
+        # The more noise there was to learn, the more of it is in f: its labels vote the less.
+        f = consistent_posterior(f, self._T, self._given, kept, vote=kept)
         if after == self._refresh:
             self._take_anchor(f)
         return lrt_correct(end.labels, f, self.delta)
@@ -186,10 +220,14 @@ class Posterior(Method):
         self._anchor.take((1 - share) * posterior + share / self._k)
 
     def state(self) -> dict[str, Tensor]:
-        own = {"burn_in": torch.tensor(self._m), "rate": self._rate, "T": self._T}
+        share = torch.tensor(self._step_share, dtype=torch.float64)
+        own = {"burn_in": torch.tensor(self._m), "steps": torch.tensor(self._steps), "share": share}
+        own |= {"rate": self._rate, "T": self._T}
         return own | self._anchor.state() | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._m, self._rate, self._T = int(state["burn_in"]), state["rate"], state["T"]
+        self._m, self._steps = int(state["burn_in"]), int(state["steps"])
+        self._step_share = state["share"].item()
+        self._rate, self._T = state["rate"], state["T"]
         self._anchor.load_state(state)
         self._mean.load_state(state)
