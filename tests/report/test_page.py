@@ -191,3 +191,12 @@ def test_withheld_changes_are_counted(make_run):
     assert n > 0
     assert f"{n} further labels look wrong" in page(run)
     assert "further labels look wrong" not in page(make_run("plain"))
+
+
+def test_a_trained_run_says_what_it_was_calibrated_on(make_run):
+    run = make_run()
+    with run.file("config.toml").open("a") as handle:
+        handle.write("[result]\nexpected_wrong_flips = 12.0\nheld_out = 144\n")
+    html = page(run)
+    assert "calibrated on 144 rows held out of training" in html
+    assert "at least" in html  # it agrees with wrong labels that it has learnt

@@ -127,6 +127,21 @@ def test_the_run_directory(blobs, mlp, tmp_path):
     np.testing.assert_array_equal(held, result.validation_index)
     np.testing.assert_array_equal(run.pred_probs(), result.pred_probs)
     np.testing.assert_array_equal(load_model(run, mlp).predict_proba(X), result.pred_probs)
+    assert run.config()["result"] == {"rows": 150, "flipped": int(sum(table["flipped"]))}
+    assert "confidence" not in table  # 15 held-out rows are too few to state one
+
+
+def test_a_run_states_how_many_changes_may_be_wrong(blobs, mlp, tmp_path):
+    X, _, given = blobs
+    fit(mlp, X, given, validation=0.4, run_dir=tmp_path / "run", **QUICK)
+    run = Run.open(tmp_path / "run")
+    table, result = run.labels(), run.config()["result"]
+    flipped, sure = table["flipped"].to_numpy(), table["confidence"].to_numpy()
+    assert flipped.any()
+    assert ((sure >= 0) & (sure <= 1)).all()
+    assert result["held_out"] == 60
+    assert result["expected_wrong_flips"] == pytest.approx((1 - sure)[flipped].sum())
+    assert result["expected_missed_errors"] == pytest.approx((1 - sure)[~flipped].sum())
 
 
 @pytest.mark.parametrize("name", ["forgetting", "coteaching", "abstention", "forward"])

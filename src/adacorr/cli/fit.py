@@ -329,6 +329,7 @@ def finish(
         "selected_epoch": result.selected_epoch,
         "val_accuracy": selected["val_accuracy"],
         "labels_changed": int((result.labels != data.labels).sum()),
+        "expected_wrong_changes": result.run.config()["result"].get("expected_wrong_flips"),
         "skipped": len(data.skipped),
         "seconds": round(seconds, 1),
     }
@@ -352,6 +353,8 @@ def summary_text(s: dict[str, Any]) -> str:
         f"in {duration(s['seconds'])}",
         f"labels changed     {s['labels_changed']:,} ({share:.1%})",
     ]
+    if s["expected_wrong_changes"] is not None:
+        lines.append(f"expected wrong     {s['expected_wrong_changes']:,.0f} of the changes")
     if "label_accuracy_after" in s:
         before, after = s["label_accuracy_before"], s["label_accuracy_after"]
         lines.append(f"labels right       {before:.1%} before, {after:.1%} after")

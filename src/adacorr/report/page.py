@@ -105,6 +105,7 @@ def _context(data: RunData) -> dict[str, Any]:
         "noise": _noise_rate(data, transition),
         "wrong": _expected_wrong(data, summary),
         "missed": data.number("result", "expected_missed_errors") or summary.expected_missed,
+        "trained": bool(data.section("method")),
         "note": _text(data, "result", "note", 500),
         "changes": _changes(data, summary),
         "transition": _transition_matrix(data, transition),
@@ -186,6 +187,12 @@ def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
 
 def _expected_wrong(data: RunData, summary: Summary) -> Estimate:
     stored = data.number("result", "expected_wrong_flips")
+    held_out = data.number("result", "held_out")
+    if stored is not None and stored >= 0 and held_out is not None:
+        return Estimate(
+            stored,
+            f"the network's last word, calibrated on {held_out:,.0f} rows held out of training",
+        )
     if stored is not None and stored >= 0:
         return Estimate(stored, "estimated when the labels were corrected")
     if summary.expected_wrong is not None:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from adacorr.core.assess import Assessment, assess
 from adacorr.core.correct import correct
 from adacorr.core.validation import Encoded, InputError, encode_labels
 from adacorr.runs import Run
@@ -117,6 +118,8 @@ def fit(
         epochs, batch_size, lr, weight_decay, optimizer, seed, augment, workers, mixed_precision
     )
     method = copy.copy(method) if method is not None else default_method()
+    if isinstance(net, nn.Module) and method.twins:
+        raise InputError(f"net: expected a factory k -> module for {method.name}, got a module")
     given = read_labels(data, labels, class_names)
     ranks = Ranks(mixed_precision)
     samples = getattr(data, "features", data)
@@ -127,8 +130,6 @@ def fit(
         engine = Engine(
             job, method, make_net, settings, ranks, progress=progress, on_epoch=on_epoch
         )
-        if isinstance(net, nn.Module) and len(engine.state.model.nets) > 1:
-            raise InputError(f"net: expected a factory k -> module for {method.name}, got a module")
         if run_dir is None:
             if resume:
                 raise InputError("resume: expected run_dir to resume from, got none")
@@ -243,13 +244,15 @@ def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Modu
 def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResult:
     """Labels from the end of training; probabilities and weights of the selected epoch."""
     state, job = engine.state, engine.job
+    latest = _latest(engine) if engine.method.corrects and writer is not None else None
     state.model.load_weights(state.best_weights)
     pred_probs = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
     codes = engine.labels()
     val = np.setdiff1d(np.arange(len(codes)), job.train)
     if engine.method.corrects and len(val):
         codes[val] = correct(job.labels[val], pred_probs[val]).labels
-    run = writer.finish(codes, pred_probs, val) if writer is not None else None
+    assessment = None if latest is None else _assess(engine, codes, *latest)
+    run = writer.finish(codes, pred_probs, val, assessment) if writer is not None else None
     return FitResult(
         labels=given.decode(codes),
         pred_probs=pred_probs,
@@ -258,4 +261,31 @@ def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResu
         model=state.model,
         validation_index=val,
         run=run,
+    )
+
+
+def _latest(engine: Engine) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What the last net, which made the final labels, says of all rows and of the held-out ones."""
+    job = engine.job
+    feed, rows, _ = job.validation
+    everywhere = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
+    if feed is job.feed:
+        return everywhere, everywhere[rows]
+    return everywhere, engine.predict_rows(feed, rows).cpu().numpy()
+
+
+def _assess(
+    engine: Engine,
+    codes: NDArray[np.int64],
+    everywhere: NDArray[np.float32],
+    held_out: NDArray[np.float32],
+) -> Assessment | None:
+    job = engine.job
+    feed, _, labels = job.validation
+    return assess(
+        job.labels,
+        codes,
+        everywhere,
+        (labels, held_out),
+        same_noise=feed is job.feed,  # else the user's own validation data, which may be clean
     )

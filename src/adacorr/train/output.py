@@ -17,6 +17,7 @@ from safetensors.torch import save
 from torch import nn
 
 from adacorr._version import __version__
+from adacorr.core.assess import Assessment
 from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
 from adacorr.runs import Run, atomic, write_labels, write_toml
@@ -75,7 +76,11 @@ class RunWriter:
         save_checkpoint(self.run.file("checkpoint"), checkpoint)
 
     def finish(
-        self, labels: NDArray[np.int64], pred_probs: NDArray[np.float32], val: NDArray[np.int64]
+        self,
+        labels: NDArray[np.int64],
+        pred_probs: NDArray[np.float32],
+        val: NDArray[np.int64],
+        assessment: Assessment | None,
     ) -> Run:
         if self.engine.ranks.first:
             self._write_model()
@@ -94,9 +99,24 @@ class RunWriter:
                 "suggested": suggested,
                 "split": split,
             }
+            if assessment is not None:
+                columns["confidence"] = assessment.confidence
             write_labels(self.run.file("labels.parquet"), columns)
+            self._write_result(labels != given, assessment)
         self.engine.ranks.barrier()
         return self.run
+
+    def _write_result(self, flipped: NDArray[np.bool_], found: Assessment | None) -> None:
+        """What came out, beside how to run it again."""
+        result: dict[str, Any] = {"rows": len(flipped), "flipped": int(flipped.sum())}
+        if found is not None:
+            result |= {
+                "expected_wrong_flips": found.expected_wrong(flipped),
+                "expected_missed_errors": found.expected_wrong(~flipped),
+                "held_out": found.held_out,
+            }
+        # The file on disk, not self.config: a resumed run keeps its own beginning.
+        write_toml(self.run.file("config.toml"), {**self.run.config(), "result": result})
 
     def _write_model(self) -> None:
         state = self.engine.state
