@@ -51,21 +51,26 @@ class Case:
         return 8 + (8 * TOP if self.top_k else 4 * self.classes)
 
     def columns(self, rng: np.random.Generator, n: int) -> dict[str, pa.Array]:
-        label = pa.array(rng.integers(0, self.classes, n))
         if not self.top_k:
             f = rng.random((n, self.classes), dtype=np.float32) ** 3 + 1e-4
             f /= f.sum(axis=1, keepdims=True)
-            flat = pa.array(f.ravel())
-            return {"label": label, "probs": pa.FixedSizeListArray.from_arrays(flat, self.classes)}
-        first = rng.integers(0, self.classes, (n, 1), dtype=np.int32)
-        indices = (first + np.arange(TOP, dtype=np.int32)) % self.classes
-        values = rng.random((n, TOP), dtype=np.float32) ** 3 + 0.05
-        values *= 0.95 / values.sum(axis=1, keepdims=True)
-        lists = {"indices": indices.ravel(), "values": values.ravel()}
-        return {"label": label} | {
-            name: pa.FixedSizeListArray.from_arrays(pa.array(flat), TOP)
-            for name, flat in lists.items()
+            label, lists = self._labels(rng, f.argmax(axis=1)), {"probs": f}
+        else:
+            first = rng.integers(0, self.classes, (n, 1), dtype=np.int32)
+            indices = (first + np.arange(TOP, dtype=np.int32)) % self.classes
+            f = rng.random((n, TOP), dtype=np.float32) ** 3 + 0.05
+            f *= 0.95 / f.sum(axis=1, keepdims=True)
+            label = self._labels(rng, indices[np.arange(n), f.argmax(axis=1)])
+            lists = {"indices": indices, "values": f}
+        return {"label": pa.array(label)} | {
+            name: pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+            for name, rows in lists.items()
         }
+
+    def _labels(self, rng: np.random.Generator, best: np.ndarray) -> np.ndarray:
+        """Four of five labels are the most probable class, the others any class."""
+        wrong = rng.random(len(best)) < 0.2
+        return np.where(wrong, rng.integers(0, self.classes, len(best)), best)
 
 
 CASES = [Case(10, False), Case(1000, True), Case(20_000, True)]
@@ -199,8 +204,8 @@ def training() -> list[str]:
     from adacorr.train.nets import make_factory
 
     plans = [
-        ("Clothing1M, ResNet-34", 10**6, 14, "resnet34"),
-        ("ImageNet-21k, ResNet-34", 14 * 10**6, 21_000, "resnet34"),
+        ("Clothing1M, ResNet-34", 10**6, 14, "preact34"),
+        ("ImageNet-21k, ResNet-34", 14 * 10**6, 21_000, "preact34"),
     ]
     lines = [
         "| run | parameters | weights, optimiser per rank | labels per rank | probabilities (N, K) "

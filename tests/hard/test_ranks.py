@@ -47,7 +47,7 @@ def launch(folder, name, death="", resume=""):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.run(
         [sys.executable, *launcher, str(script), str(folder), name, death or "-", resume or "-"],
-        timeout=300,
+        timeout=900,
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

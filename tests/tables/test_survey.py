@@ -10,7 +10,7 @@ import pytest
 from adacorr.core import sampling
 from adacorr.tables.layout import Layout
 from adacorr.tables.sources import open_parquet
-from adacorr.tables.survey import Survey, survey_source
+from adacorr.tables.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
 
 LAYOUT = Layout("label", ("probs",), True, None)
 
@@ -29,8 +29,10 @@ def write(problem, tmp_path):
     return one
 
 
-def survey(source, first_row, batch_rows):
-    return survey_source(source, LAYOUT, first_row, batch_rows=batch_rows, normalize=False)
+def survey(source, first_row, batch_rows, cutoff=NO_CUTOFF):
+    return survey_source(
+        source, LAYOUT, first_row, batch_rows=batch_rows, normalize=False, cutoff=cutoff
+    )
 
 
 @pytest.mark.parametrize("size", [100, 700, 10_000])
@@ -53,6 +55,20 @@ def test_parts_in_any_order_equal_the_whole(problem, write, monkeypatch, size, o
     np.testing.assert_array_equal(merged.sample.index, rows)
     np.testing.assert_array_equal(merged.sample.pred_probs, f[rows])
     assert merged.sample.labels.to_pylist() == names[y[rows]].tolist()
+
+
+def test_files_of_a_large_input_send_little_more_than_the_sample(write, monkeypatch):
+    monkeypatch.setattr("adacorr.tables.survey.MAX_ROWS", 10)
+    monkeypatch.setattr("adacorr.tables.survey.sample_size", lambda k: 10)
+    cutoff, merged, sent = sure_cutoff(3000), Survey(), 0
+    assert cutoff < NO_CUTOFF
+    for start in range(0, 3000, 10):
+        part = survey(write(start, start + 10), start, 10, cutoff)
+        sent += 0 if part.sample is None else len(part.sample.index)
+        merged = merged.merge(part)
+    assert merged.sample is not None
+    np.testing.assert_array_equal(merged.sample.index, sampling.sample_rows(3000, 10))
+    assert sent < 80
 
 
 def test_the_empty_survey_is_neutral(write):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.labels import Coder
 from adacorr.tables.layout import Layout
+from adacorr.tables.pairs import PairCounts
 from adacorr.tables.pipeline import ahead
 from adacorr.tables.sources import Source
 
@@ -58,14 +58,14 @@ class Stats:
     Attributes
     ----------
     rows, flipped, review : how many in all, changed, and withheld for review.
-    pairs : (given, corrected) class indices -> how many labels changed so.
+    pairs : how many labels changed from which class to which.
     expected_wrong_flips, expected_missed_errors : sums of the rule's own doubt; None without one.
     """
 
     rows: int = 0
     flipped: int = 0
     review: int = 0
-    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    pairs: PairCounts = field(default_factory=PairCounts)
     expected_wrong_flips: float | None = None
     expected_missed_errors: float | None = None
 
@@ -74,7 +74,7 @@ class Stats:
             self.rows + other.rows,
             self.flipped + other.flipped,
             self.review + other.review,
-            self.pairs + other.pairs,
+            self.pairs.merge(other.pairs),
             _add(self.expected_wrong_flips, other.expected_wrong_flips),
             _add(self.expected_missed_errors, other.expected_missed_errors),
         )
@@ -82,11 +82,7 @@ class Stats:
     @classmethod
     def of(cls, codes: NDArray[np.int64], decision: Decision, n_classes: int) -> Stats:
         flipped = decision.flipped
-        pair = codes[flipped] * n_classes + decision.suggested[flipped]
-        values, counts = np.unique(pair, return_counts=True)
-        pairs = Counter(
-            {divmod(v, n_classes): c for v, c in zip(values.tolist(), counts.tolist(), strict=True)}
-        )
+        pairs = PairCounts.of(codes[flipped] * n_classes + decision.suggested[flipped])
         wrong = missed = None
         if decision.confidence is not None:
             doubt = 1 - decision.confidence

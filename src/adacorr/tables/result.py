@@ -40,5 +40,5 @@ class TableResult:
 
     def top_pairs(self, count: int = 5) -> list[tuple[str, str, int]]:
         """The most frequent changes by name, ties in class order."""
-        ranked = sorted(self.stats.pairs.items(), key=lambda item: (-item[1], item[0]))
-        return [(self.class_names[a], self.class_names[b], n) for (a, b), n in ranked[:count]]
+        ranked = [(divmod(key, len(self.class_names)), n) for key, n in self.stats.pairs.top(count)]
+        return [(self.class_names[a], self.class_names[b], n) for (a, b), n in ranked]

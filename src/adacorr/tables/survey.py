@@ -66,7 +66,7 @@ class Survey:
         a number of classes: the largest class index met so far, plus one.
     seen : each distinct text label and where it was first met; empty for integer labels.
     integers : the label column holds integers.
-    sample : rows to fit a rule on, None before the first row.
+    sample : rows to fit a rule on; None while there is none, as in a small part of a large input.
     """
 
     rows: int = 0
@@ -79,13 +79,13 @@ class Survey:
         """Of another part of the input; neither part may depend on the order."""
         if not self.rows or not other.rows:
             return self if self.rows else other
-        sample = Sample.of([part for part in (self.sample, other.sample) if part is not None])
+        chosen = [part for part in (self.sample, other.sample) if part is not None]
         return replace(
             self,
             rows=self.rows + other.rows,
             n_classes=max(self.n_classes, other.n_classes),
             seen={**other.seen, **self.seen},
-            sample=sample,
+            sample=Sample.of(chosen) if chosen else None,
         )
 
     def coder(self, layout: Layout) -> Coder:
