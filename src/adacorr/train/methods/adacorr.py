@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from adacorr.core.correct import fit_rule
 from adacorr.core.validation import InputError, check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.guard import expected_right
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.scaling import scaled
 from adacorr.train.methods.snapshot import RollingMean, Snapshot
@@ -70,8 +69,7 @@ class AdaCorr(Method):
     Attributes
     ----------
     recipe : "paper" is Procedure 2; "released" does what the authors' code does (docs/methods.md).
-    burn_in : "auto" ends it when noisy validation accuracy stands still, and corrects nothing while
-        the labels look better than the net; a number of epochs; None.
+    burn_in : "auto" ends it when noisy validation accuracy stands still; a number of epochs; None.
     delta : flip below this likelihood ratio; "auto" fits the posterior rule of
         ``adacorr.correct`` to the current labels instead.
     correct_after, refresh_after : epochs from the end of burn-in.
@@ -136,7 +134,6 @@ class AdaCorr(Method):
         auto = self.burn_in == "auto"
         self._m = 0 if auto else own(self.burn_in, recipe.burn_in)  # type: ignore[arg-type]
         self._plateau = Plateau.for_run(run, setting.labels)
-        self._guarded = auto
         self._correct = own(self.correct_after, recipe.correct_after)
         self._refresh = own(self.refresh_after, recipe.refresh_after)
         self._epochs = run
@@ -169,8 +166,6 @@ class AdaCorr(Method):
             return end.labels
         f = end.fresh() if running is None else running
         labels = self._corrected(end.labels, f, after) if correct else end.labels
-        if correct and self._guarded:
-            labels = self._held_back(labels, f, end, first=after == self._correct)
         if snapshot and self._soft:
             self._snapshot.take(f)
         elif snapshot:
@@ -188,23 +183,13 @@ class AdaCorr(Method):
         suggested = torch.from_numpy(decision.suggested).to(labels)
         return torch.where(torch.from_numpy(decision.flipped).to(labels.device), suggested, labels)
 
-    def _held_back(self, corrected: Tensor, f: Tensor, end: EpochEnd, *, first: bool) -> Tensor:
-        """The labels as they were, until a correction is expected to do more good than harm."""
-        before, after = expected_right(end.labels, corrected, f)
-        self._guarded = after < before or self._plateau.immature(end.history)
-        if self._guarded and first:
-            end.log("the labels look better than the net: nothing is corrected for now")
-        elif not self._guarded and not first:
-            end.log("the net has become better than the labels: correction begins")
-        return end.labels if self._guarded else corrected
-
     def state(self) -> dict[str, Tensor]:
         held = {} if self._held is None else {"held": self._held}
-        burn_in = {"burn_in": torch.tensor(self._m), "guarded": torch.tensor(self._guarded)}
+        burn_in = {"burn_in": torch.tensor(self._m)}
         return burn_in | held | self._snapshot.state() | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._m, self._guarded = int(state["burn_in"]), bool(state["guarded"])
+        self._m = int(state["burn_in"])
         self._held = state.get("held")
         self._snapshot.load_state(state)
         self._mean.load_state(state)

@@ -16,9 +16,10 @@ class Plateau:
     Accuracy on *noisy* validation labels rises while the pattern is learnt, stands while nothing
     new is left, and falls while wrong labels are memorised; the loss there turns up. The rule
     compares the best of the last `patience` epochs with the best before them: burn-in ends when
-    accuracy has gained no more than `tolerance` and loss no more than `loss_share` of itself, or
-    when loss has only gone up (a slow start, hardly above chance, is no plateau); at `latest` in any
-    case. It never ends before `earliest`, nor while the net is :meth:`immature`.
+    loss has only gone up, or has fallen by no more than `loss_share` of itself while accuracy has
+    gained no more than `tolerance`; from `latest` on, whatever accuracy does. It never ends before
+    `earliest`, nor while the net is :meth:`immature`: such a net would turn right labels into
+    wrong ones.
     """
 
     patience: int
@@ -43,21 +44,23 @@ class Plateau:
 
     def reason(self, history: Sequence[dict[str, Any]]) -> str | None:
         """Why burn-in ends after the last epoch of `history`; None: it goes on."""
-        now = history[-1]
-        known = now["val_accuracy"] is not None  # a run may go without validation
-        ready = len(history) >= max(self.earliest, self.patience + 1)
         if self.immature(history):
             return None
-        if known and ready and self._above_chance(now, by=1.3):
-            old, new = self._best(history[: -self.patience]), self._best(history[-self.patience :])
-            if new[1] > old[1]:
-                return f"noisy validation loss rises (lowest {old[1]:.3f})"
-            stands = new[0] <= old[0] + self.tolerance
-            if stands and new[1] >= (1 - self.loss_share) * old[1]:
-                return f"noisy validation accuracy stands at {max(old[0], new[0]):.3f}"
-        if len(history) >= self.latest:
-            return f"a third of the run is over ({self.latest} epochs)"
-        return None
+        late = len(history) >= self.latest
+        third = f"a third of the run is over ({len(history)} epochs)"
+        if history[-1]["val_accuracy"] is None:  # a run may go without validation
+            return third if late else None
+        if len(history) < max(self.earliest, self.patience + 1):
+            return third if late else None
+        old, new = self._best(history[: -self.patience]), self._best(history[-self.patience :])
+        clear = self._above_chance(history[-1], by=1.3)  # a slow start is no plateau
+        if clear and new[1] > old[1]:
+            return f"noisy validation loss rises (lowest {old[1]:.3f})"
+        if new[1] < (1 - self.loss_share) * old[1]:
+            return None
+        if clear and new[0] <= old[0] + self.tolerance:
+            return f"noisy validation accuracy stands at {max(old[0], new[0]):.3f}"
+        return third if late else None
 
     def immature(self, history: Sequence[dict[str, Any]]) -> bool:
         """Whether the net knows its training labels no better than one who always names the
