@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from adacorr.core.lrt import Rule, ThresholdRule
 from adacorr.core.posterior import PosteriorRule, fit_posterior
 from adacorr.core.sampling import sample_rows, sample_size
+from adacorr.core.sparse import LargestOnly, fit_top_k, largest
 from adacorr.core.validation import (
     InputError,
     as_pred_probs,
@@ -21,6 +22,9 @@ from adacorr.core.validation import (
     check_transition,
     encode_labels,
 )
+
+MATRIX_CLASSES = 2000
+"""Above, the automatic rule looks at each row's largest probabilities only."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Correction:
     expected_wrong_flips, expected_missed_errors : under "auto", how many of the flips are
         expected to be wrong, and how many wrong labels are expected to remain unchanged.
     noise_rate : under "auto", the estimated share of wrong labels before correction.
-    T : under "auto", the estimated (or given) transition matrix.
+    T : under "auto", the estimated (or given) transition matrix; None above 2,000 classes.
     note : what the rule found, in plain words.
     """
 
@@ -93,6 +97,9 @@ def fit_rule(
         check_number(max_flip_error, "max_flip_error", above=0, at_most=1)
     known = None if T is None else check_transition(T, k)
     rows = sample_rows(len(codes), sample_size(k))
+    if known is None and k > MATRIX_CLASSES:  # K x K numbers would not fit into memory
+        some = largest(pred_probs[rows])
+        return LargestOnly(fit_top_k(codes[rows], some, max_flip_error=max_flip_error))
     return fit_posterior(codes[rows], pred_probs[rows], known, max_flip_error)
 
 
@@ -140,7 +147,7 @@ def correct(
         flipped=decision.flipped,
         suggested=given.decode(decision.suggested),
     )
-    if not isinstance(rule, PosteriorRule) or decision.confidence is None:
+    if decision.confidence is None:
         return result
     doubt = 1 - decision.confidence
     return replace(
@@ -150,6 +157,6 @@ def correct(
         expected_wrong_flips=float(doubt[decision.flipped].sum()),
         expected_missed_errors=float(doubt[~decision.flipped].sum()),
         noise_rate=rule.summary["noise_rate"],
-        T=rule.T,
+        T=rule.T if isinstance(rule, PosteriorRule) else None,
         note=rule.summary["note"],
     )

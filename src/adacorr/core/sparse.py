@@ -18,6 +18,7 @@ from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
 
 Array = NDArray[np.float64]
 DENSE_CLASSES = 128  # up to here top-k rows are made dense, which allows the richer noise model
+LARGEST = 32  # entries that a dense row of very many classes is reduced to
 PAD = -1  # fills the rows that list fewer classes than the longest one
 
 
@@ -186,6 +187,34 @@ class TopKThreshold:
         ratio = np.minimum(pred_probs.at(labels) / top, 1)
         delta = self.delta if self.delta.ndim == 0 else self.delta[m, labels]
         return Decision(m, ratio, (ratio < delta) & (m != labels))
+
+
+def largest(pred_probs: NDArray[np.floating], width: int = LARGEST) -> TopK:
+    """The `width` largest entries of each dense row.
+
+    >>> largest(np.array([[0.1, 0.6, 0.3]]), 2).indices.tolist()
+    [[1, 2]]
+    """
+    n, k = pred_probs.shape
+    indices = np.empty((n, min(width, k)), np.int64)
+    for i, row in enumerate(pred_probs):  # row by row: no copy of the size of all of them
+        top = np.argpartition(-row, indices.shape[1] - 1)[: indices.shape[1]]
+        indices[i] = top[np.lexsort((top, -row[top]))]
+    return TopK(indices, np.take_along_axis(pred_probs, indices, axis=1), k)
+
+
+@dataclass(frozen=True)
+class LargestOnly:
+    """A rule for top-k rows, applied to dense rows of so many classes that K x K is too much."""
+
+    rule: TopKRule
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.rule.summary
+
+    def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
+        return self.rule.decide(labels, largest(pred_probs))
 
 
 def confident_noise_rate(labels: NDArray[np.int64], f: TopK) -> float:
