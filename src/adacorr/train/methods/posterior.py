@@ -9,9 +9,9 @@ What differs from AdaCorr, and why:
   estimated noise rate, it holds back memorising in proportion;
 - the likelihood ratio test is one on that posterior, so a label that noise can explain is flipped
   sooner than one that it cannot;
-- predictions come from a second net, the running mean of the first one's weights over about an
-  epoch (Polyak and Juditsky 1992; a mean teacher, Tarvainen and Valpola 2017). It sees each batch
-  beside the first, without gradients, so no pass over the data is added.
+- predictions are the mean of two nets from different starts, as each saw the data while training,
+  averaged over a few epochs: errors that are one net's own do not get into the labels, and no pass
+  over the data is added.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class Posterior(Method):
     """
 
     name: ClassVar[str] = "posterior"
+    twins: ClassVar[bool] = True
     corrects: ClassVar[bool] = True
 
     burn_in: int | Literal["auto"] = "auto"
@@ -140,14 +141,7 @@ class Posterior(Method):
         check_number(self.anchor, "anchor", at_least=0, at_most=1)
 
     def build(self, make_net: Callable[[int], nn.Module], n_classes: int) -> list[nn.Module]:
-        """The net that learns, and the mean of its weights, which predicts."""
-        self._net, self._average = make_net(n_classes), make_net(n_classes)
-        self._average.load_state_dict(self._net.state_dict())
-        self._average.requires_grad_(False)
-        return [self._net, self._average]
-
-    def proba(self, logits: tuple[Tensor, ...]) -> Tensor:
-        return logits[1].softmax(dim=1)
+        return [make_net(n_classes), make_net(n_classes)]
 
     def start(self, setting: Setting) -> None:
         run, k = setting.epochs, setting.n_classes
@@ -160,31 +154,21 @@ class Posterior(Method):
         self._anchor = Snapshot(k, self.top_k)
         self._rate = torch.zeros((), device=setting.device)
         self._T = torch.eye(k, device=setting.device)
-        self._steps, self._step_share = 0, 0.0
 
     def loss(self, step: Step) -> Tensor:
-        self._move_average()
-        log_probs = step.logits[0].log_softmax(dim=1)
-        loss = F.nll_loss(log_probs, step.labels)
-        if not self._anchor.taken:
+        anchor = self._anchor.rows(step.index) if self._anchor.taken else None
+        first, second = step.logits
+        labels = step.labels
+        return self._loss(first, labels, anchor) + self._loss(second, labels, anchor)
+
+    def _loss(self, logits: Tensor, labels: Tensor, anchor: Tensor | None) -> Tensor:
+        log_probs = logits.log_softmax(dim=1)
+        loss = F.nll_loss(log_probs, labels)
+        if anchor is None:
             return loss
-        anchor = retroactive_loss(log_probs, self._anchor.rows(step.index))
-        return (1 - self.anchor) * loss + self.anchor * anchor
-
-    @torch.no_grad()
-    def _move_average(self) -> None:
-        """A step of the mean of weights, over about an epoch of steps; over fewer at first.
-
-        Only weights are averaged: the second net's batch norms see the batches themselves.
-        """
-        self._steps += 1
-        ahead = max(self._step_share, 9 / (self._steps + 9))
-        pairs = zip(self._average.parameters(), self._net.parameters(), strict=True)
-        for average, now in pairs:
-            average.lerp_(now, ahead)
+        return (1 - self.anchor) * loss + self.anchor * retroactive_loss(log_probs, anchor)
 
     def end_epoch(self, end: EpochEnd) -> Tensor:
-        self._step_share = end.epoch / max(self._steps, 1)
         f = self._mean.add(end.running)
         if not self._m and (why := self._plateau.reason(end.history)):
             self._m = end.epoch
@@ -220,14 +204,10 @@ class Posterior(Method):
         self._anchor.take((1 - share) * posterior + share / self._k)
 
     def state(self) -> dict[str, Tensor]:
-        share = torch.tensor(self._step_share, dtype=torch.float64)
-        own = {"burn_in": torch.tensor(self._m), "steps": torch.tensor(self._steps), "share": share}
-        own |= {"rate": self._rate, "T": self._T}
+        own = {"burn_in": torch.tensor(self._m), "rate": self._rate, "T": self._T}
         return own | self._anchor.state() | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._m, self._steps = int(state["burn_in"]), int(state["steps"])
-        self._step_share = state["share"].item()
-        self._rate, self._T = state["rate"], state["T"]
+        self._m, self._rate, self._T = int(state["burn_in"]), state["rate"], state["T"]
         self._anchor.load_state(state)
         self._mean.load_state(state)
