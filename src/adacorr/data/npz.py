@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.data.arrays import from_arrays
 from adacorr.data.dataset import Dataset, Splits
+from adacorr.data.unpacked import check_unpacked
 
 FEATURES = ("features", "x_train", "X_train", "X", "x", "images", "points", "data")
 LABELS = ("labels", "y_train", "Y_train", "y", "label", "targets")
@@ -27,7 +28,11 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.lib.npyio.NpzFile):
             with archive:
+                entries = archive.zip.infolist() if archive.zip else []
+                check_unpacked(path, sum(entry.file_size for entry in entries))
                 return {key: archive[key] for key in archive.files}
+    except InputError:
+        raise
     except (ValueError, OSError, EOFError, KeyError, MemoryError, *_DAMAGED) as error:
         reason = "pickled objects" if "allow_pickle" in str(error) else str(error)
         raise InputError(f"{path}: expected an .npz of plain arrays, got {reason}") from error

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.data.unpacked import check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +22,9 @@ def read_table(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
+        with pq.ParquetFile(path) as file:
+            # a byte per cell at least: a few runs of equal values can stand for billions of rows
+            check_unpacked(path, file.metadata.num_rows * file.metadata.num_columns)
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())

@@ -16,12 +16,15 @@ from adacorr.data.arrays import encode, match
 from adacorr.data.dataset import Dataset
 from adacorr.data.images import SUFFIXES, LazyImages, common_form
 from adacorr.data.parquet import image_bytes, read_table
+from adacorr.data.unpacked import check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_LEVELS = 32
 """A text column with more distinct values than this is no category."""
+MAX_LINE = 1 << 24
+"""Characters of the first line; no table is that wide."""
 LABEL_NAMES = ("label", "labels", "target", "class", "y")
 TRUTH = "truth"
 """A column of this name holds the true classes and is never a feature."""
@@ -80,8 +83,13 @@ def _read_csv(path: Path) -> pa.Table:
     try:
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8") as handle:
-            first = handle.readline().strip().split(separator)
+            line = handle.readline(MAX_LINE)
+        if len(line) == MAX_LINE:
+            raise InputError(f"{path}: expected lines of a table, got one without an end")
+        first = line.strip().split(separator)
         names = [str(i) for i in range(len(first))] if all(map(_is_number, first)) else None
+        if path.suffix == ".gz":
+            _check_unpacked_size(path)
         return csv.read_csv(
             path,
             read_options=csv.ReadOptions(column_names=names),
@@ -90,6 +98,15 @@ def _read_csv(path: Path) -> pa.Table:
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected a readable table, got {reason}") from error
+
+
+def _check_unpacked_size(path: Path) -> None:
+    """Unpack once without keeping anything; a bomb shows after its first gigabyte."""
+    size = 0
+    with gzip.open(path) as handle:
+        while piece := handle.read(1 << 22):
+            size += len(piece)
+            check_unpacked(path, size)
 
 
 def _is_number(text: str) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _CSV_BLOCK = 1 << 22
+_MAX_LINE = 1 << 24
 _PARQUET_BUFFER = 1 << 20
 
 
@@ -271,11 +272,19 @@ def open_csv(path: Path | Remote) -> CsvSource:
         return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 
     with _reading(path, "CSV file"), text() as handle:
-        names = next(csv.reader(handle, delimiter=delimiter(path)), None)
+        names = next(csv.reader(_lines(handle, path), delimiter=delimiter(path)), None)
     if not names:
         raise InputError(f"{path}: expected a header line and rows, got an empty file")
     _unique(names, path)
     return CsvSource(path, tuple(names))
+
+
+def _lines(handle: Any, path: Path | Remote) -> Iterator[str]:
+    """Lines of a bounded length: a packed file can hold gigabytes without an end of line."""
+    while line := handle.readline(_MAX_LINE):
+        if len(line) == _MAX_LINE:
+            raise InputError(f"{path}: expected a header line, got {_MAX_LINE:,} characters of one")
+        yield line
 
 
 def _unique(names: Sequence[str], path: Path | Remote) -> None:
