@@ -127,7 +127,7 @@ def _cells(table: Table, dataset: str, method: str, form: Format) -> list[str]:
         if entry is None:
             out.append("")
             continue
-        text = f"{entry.mean:.1f}{plus}{entry.std:.1f}"
+        text = f"{entry.mean:.1f}" + (f"{plus}{entry.std:.1f}" if entry.n > 1 else "")
         best = table.best(dataset, noise)
         left, right = marks.get(form, ("", ""))
         # As in the paper's table, equal to the best at the printed precision counts as best.

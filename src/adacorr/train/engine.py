@@ -142,7 +142,7 @@ class State:
     optimizer: torch.optim.Optimizer
     history: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = 0
-    best_score: float = -1.0
+    best_right: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
     best_weights: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -262,7 +262,7 @@ class Engine:
     def _record(self, epoch: int, running: Tensor, losses: Tensor) -> dict[str, Any]:
         kept = self.state.labels != DROPPED
         right = (running.argmax(dim=1) == self.state.labels)[kept]
-        val_accuracy, val_loss = self._validate()
+        val_accuracy, val_loss, self._right = self._validate()
         return {
             "epoch": epoch,
             "stage": self._stage_of(epoch)[0] + 1,
@@ -273,13 +273,14 @@ class Engine:
             "val_loss": val_loss,
         }
 
-    def _validate(self) -> tuple[float, float]:
+    def _validate(self) -> tuple[float, float, Tensor]:
+        """Accuracy and loss on the validation labels, and which of them are predicted."""
         feed, rows, labels = self.job.validation
         f = self.predict_rows(feed, rows)
         y = torch.from_numpy(labels).to(f.device)
         own = f.gather(1, y[:, None]).clamp_min(1e-12)
-        accuracy = (f.argmax(dim=1) == y).float().mean()
-        return round(float(accuracy), 6), round(float(-own.log().mean()), 6)
+        right = f.argmax(dim=1) == y
+        return round(float(right.float().mean()), 6), round(float(-own.log().mean()), 6), right
 
     def _let_method_correct(self, epoch: int, running: Tensor, record: dict[str, Any]) -> None:
         def log(line: str) -> None:
@@ -299,11 +300,21 @@ class Engine:
             state.labels = self.method.end_epoch(end)
 
     def _select(self, record: dict[str, Any]) -> None:
-        """Keep the weights of the best epoch on the noisy validation split (the last of ties)."""
-        if record["val_accuracy"] >= self.state.best_score:
-            self.state.best_epoch = record["epoch"]
-            self.state.best_score = record["val_accuracy"]
-            self.state.best_weights = self.state.model.weights()
+        """Keep the weights of the best epoch on the noisy validation split (the last of ties).
+
+        A method that corrects labels gets better to its end, and what is left between its epochs
+        on some noisy labels is mostly chance: there an epoch also ties when it is behind by no
+        more than a standard error of the (paired) difference.
+        """
+        state, right = self.state, self._right
+        best = state.best_right if len(state.best_right) else right  # which labels it predicts
+        behind = int(best.sum()) - int(right.sum())
+        margin = float((best != right).sum()) ** 0.5 if self.method.corrects else 0.0
+        if behind <= 0:
+            state.best_right = right
+        if behind <= margin:
+            state.best_epoch = record["epoch"]
+            state.best_weights = state.model.weights()
 
     def predict_rows(self, feed: Feed, rows: NDArray[np.int64]) -> Tensor:
         """(len(rows), K) probabilities in eval mode; each rank does its share."""
@@ -344,12 +355,11 @@ class Engine:
             best=state.best_weights,
             optimizer=optimizer_tensors(state.optimizer),
             method=self.method.state(),
-            labels={"current": state.labels},
+            labels={"current": state.labels, "validated": state.best_right},
         )
         values = {
             "history": state.history,
             "best_epoch": state.best_epoch,
-            "best_score": state.best_score,
         }
         return Checkpoint(state.epoch, tensors, values)
 
@@ -363,7 +373,7 @@ class Engine:
         state.model.load_weights(saved.group("nets"))
         load_optimizer(state.optimizer, saved.group("optimizer"))
         state.best_epoch = saved.values["best_epoch"]
-        state.best_score = saved.values["best_score"]
+        state.best_right = saved.group("labels")["validated"].to(device)
         state.best_weights = {k: v.to(device) for k, v in saved.group("best").items()}
         self.state = state
 
