@@ -319,3 +319,12 @@ def test_bad_input_is_one_clear_line(call, message):
     with pytest.raises(InputError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+@given(st.integers(1, 400), st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_finite_distribution_is_scipys(total, data):
+    marked, drawn = (data.draw(st.integers(0, total)) for _ in range(2))
+    x = data.draw(st.integers(0, drawn))
+    ours = certificate._hypergeometric_cdf(x, total, marked, drawn)
+    assert ours == pytest.approx(stats.hypergeom.cdf(x, total, marked, drawn), abs=1e-10)

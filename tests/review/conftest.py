@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
+import uvicorn
 
+from adacorr.review.app import Desk, create_app
+from adacorr.review.guard import Guard
 from adacorr.review.queue import load_flips
 from adacorr.review.server import DATABASE
 from adacorr.review.store import Store
@@ -64,3 +69,25 @@ def serve() -> Iterator[Callable[..., Server]]:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.fixture
+def serve_here() -> Iterator[Callable[[Run], str]]:
+    """The page's address, served by a thread: many tests need no process of their own."""
+    started: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def start(run: Run) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        desk = Desk.open(RunData.open(run), run.file(DATABASE))
+        app = create_app(desk, Guard("127.0.0.1", port, None))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        started.append((server, thread))
+        return f"http://127.0.0.1:{port}/"
+
+    yield start
+    for server, thread in started:
+        server.should_exit = server.force_exit = True
+        thread.join(timeout=30)

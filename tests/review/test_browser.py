@@ -63,10 +63,9 @@ def press(page, key):
     )
 
 
-def test_one_person_from_first_to_export(make_run, serve, open_store, visit, tmp_path):
+def test_one_person_from_first_to_export(make_run, serve_here, open_store, visit, tmp_path):
     run = make_run(class_names=NAUGHTY, data={"source": "digits"})
-    server = serve(run)
-    page = visit(server.address)
+    page = visit(serve_here(run))
     page.wait_for_selector("#picture:not([hidden])")
     seen = []
 
@@ -127,9 +126,9 @@ def test_one_person_from_first_to_export(make_run, serve, open_store, visit, tmp
     assert pq.read_table(ours).equals(pq.read_table(tmp_path / "final.parquet"))
 
 
-def test_two_browsers_at_once(make_run, serve, open_store, visit):
+def test_two_browsers_at_once(make_run, serve_here, open_store, visit):
     run = make_run()
-    address = serve(run).address
+    address = serve_here(run)
     ann, bob = visit(address, "Ann"), visit(address, "Bob")
     seen = {"Ann": [], "Bob": []}
     for _ in range(6):
@@ -146,8 +145,8 @@ def test_two_browsers_at_once(make_run, serve, open_store, visit):
     assert open_store(run).counts_by_reviewer() == {"Bob": 6, "Ann": 5}
 
 
-def test_names_are_shown_as_text(make_run, serve, visit):
-    page = visit(serve(make_run(class_names=NAUGHTY)).address, name="<b>Ann</b>")
+def test_names_are_shown_as_text(make_run, serve_here, visit):
+    page = visit(serve_here(make_run(class_names=NAUGHTY)), name="<b>Ann</b>")
     shown = page.text_content("#given") + page.text_content("#proposed")
     assert any(name in shown for name in NAUGHTY)
     assert page.locator("main img:not(#picture)").count() == 0
@@ -158,9 +157,9 @@ def test_names_are_shown_as_text(make_run, serve, visit):
     assert "not shown" in page.text_content("#note")
 
 
-def test_grid_audit_and_filter(make_run, serve, open_store, visit):
+def test_grid_audit_and_filter(make_run, serve_here, open_store, visit):
     run = make_run(data={"source": "digits"})
-    page = visit(serve(run).address)
+    page = visit(serve_here(run))
     page.keyboard.press("g")
     page.wait_for_selector(".card img")
     page.click(".card >> nth=0")
@@ -196,11 +195,11 @@ def test_grid_audit_and_filter(make_run, serve, open_store, visit):
     )
 
 
-def test_another_view_while_a_decision_is_on_its_way(make_run, serve, open_store, visit):
+def test_another_view_while_a_decision_is_on_its_way(make_run, serve_here, open_store, visit):
     """Slow answers, impatient reviewer: a decision meets the change that was on screen, and what
     is drawn in the end belongs to the order that was chosen last."""
     run = make_run(data={"source": "digits"})
-    page = visit(serve(run).address)
+    page = visit(serve_here(run))
     slow = "**/api/{queue,decide,undo}*"
     page.route(slow, lambda route: (page.wait_for_timeout(150), route.continue_()))
     decided = where(page)
@@ -228,10 +227,10 @@ def test_another_view_while_a_decision_is_on_its_way(make_run, serve, open_store
     assert (store.state != 0).sum() == 2
 
 
-def test_a_failed_load_is_tried_again(make_run, serve, chromium):
+def test_a_failed_load_is_tried_again(make_run, serve_here, chromium):
     context = chromium.new_context()
     page = context.new_page()
-    enter(page, serve(make_run()).address, "Ann")
+    enter(page, serve_here(make_run()), "Ann")
     before = where(page)
     page.route("**/api/queue*", lambda route: route.abort(), times=1)
     page.select_option("#order", "certain")
@@ -243,8 +242,8 @@ def test_a_failed_load_is_tried_again(make_run, serve, chromium):
     context.close()
 
 
-def test_withheld_changes_are_marked(make_run, serve, visit):
-    page = visit(serve(make_run(withhold=0.3)).address)
+def test_withheld_changes_are_marked(make_run, serve_here, visit):
+    page = visit(serve_here(make_run(withhold=0.3)))
     page.wait_for_selector("#withheld:not([hidden])")
     assert "withheld" in where(page)
     page.select_option("#order", "audit")
@@ -253,10 +252,10 @@ def test_withheld_changes_are_marked(make_run, serve, visit):
     )
 
 
-def test_touch_on_a_phone(make_run, serve, open_store, visit):
+def test_touch_on_a_phone(make_run, serve_here, open_store, visit):
     run = make_run(data={"source": "digits"})
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    page = visit(serve(run).address, **phone)
+    page = visit(serve_here(run), **phone)
     before = where(page)
     page.tap("#accept")
     page.wait_for_function(
@@ -294,8 +293,8 @@ def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_stor
     context.close()
 
 
-def test_zero_flips(make_run, serve, visit):
-    page = visit(serve(make_run(flips=False)).address)
+def test_zero_flips(make_run, serve_here, visit):
+    page = visit(serve_here(make_run(flips=False)))
     page.wait_for_selector("#done:not([hidden])")
     page.wait_for_function(
         "() => document.querySelector('#done-text').textContent.includes('proposes no change')"

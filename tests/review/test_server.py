@@ -1,9 +1,12 @@
 """The command, from outside."""
 
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import httpx
 import pyarrow.parquet as pq
@@ -80,9 +83,36 @@ def test_beyond_this_machine_a_token_is_printed_and_needed(make_run, serve):
         assert client.get("/api/run").status_code == 200
 
 
-def test_an_interrupt_ends_it_quietly(make_run, serve):
-    import signal
+def test_the_browser_is_opened_at_the_address(make_run, tmp_path):
+    """$BROWSER is a program that visits the page and writes down what it was asked to open."""
+    program = tmp_path / "browser"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys, urllib.request\n"
+        "page = urllib.request.urlopen(sys.argv[1], timeout=60).read().decode()\n"
+        f"part = {str(tmp_path / 'part')!r}\n"
+        "open(part, 'w').write(sys.argv[1] + ' ' + page.split('<title>')[1].split('<')[0])\n"
+        f"import os; os.rename(part, {str(tmp_path / 'opened')!r})\n"
+    )
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "adacorr", "review", str(make_run().path), "--port", "0"]
+    with subprocess.Popen(
+        command, env={**os.environ, "BROWSER": str(program)}, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            for _ in range(600):
+                if (tmp_path / "opened").exists():
+                    break
+                time.sleep(0.1)
+        finally:
+            server.send_signal(signal.SIGINT)
+            said, _ = server.communicate(timeout=60)
+    opened = (tmp_path / "opened").read_text()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/ adacorr review", opened)
+    assert opened.split()[0] in said
 
+
+def test_an_interrupt_ends_it_quietly(make_run, serve):
     run = make_run()
     server = serve(run)
     server.process.send_signal(signal.SIGINT)

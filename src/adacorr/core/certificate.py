@@ -14,6 +14,7 @@ Three kinds of statement, from the weakest assumption to the strongest:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -165,14 +166,35 @@ def flip_error_limit(
 
 def _finite_limit(wrong: int, reviewed: int, level: float, total: int) -> float:
     """The largest number of wrong flips among `total` that the sample does not rule out."""
-    from scipy.stats import hypergeom
-
     low, high = wrong, total - (reviewed - wrong)  # both ends are possible, low always plausible
     while low < high:
         middle = (low + high + 1) // 2
-        plausible = hypergeom.cdf(wrong, total, middle, reviewed) > 1 - level
+        chance = _hypergeometric_cdf(wrong, total, middle, reviewed)
+        plausible = chance > (1 - level) * (1 + 1e-9)  # a tie is one, whatever the rounding
         low, high = (middle, high) if plausible else (low, middle - 1)
     return low / total
+
+
+def _hypergeometric_cdf(x: int, total: int, marked: int, drawn: int) -> float:
+    """P(at most x marked among `drawn` of `total`); in logarithms, by the ratio of neighbours.
+
+    The review page shows a limit as soon as it opens, and ``scipy.stats`` takes a second to load.
+
+    >>> round(_hypergeometric_cdf(1, 10, 4, 5), 6)
+    0.261905
+    """
+    first, last = max(0, drawn - (total - marked)), min(x, marked, drawn)
+    if last < first:
+        return 0.0
+    i = np.arange(first, last, dtype=np.float64)
+    steps = np.log((marked - i) * (drawn - i)) - np.log((i + 1) * (total - marked - drawn + i + 1))
+    start = _log_choose(marked, first) + _log_choose(total - marked, drawn - first)
+    logs = start - _log_choose(total, drawn) + np.concatenate([[0.0], np.cumsum(steps)])
+    return float(min(np.exp(logs).sum(), 1.0))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def reviews_needed(

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from threading import Thread
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -85,7 +84,6 @@ class Desk:
     def __post_init__(self) -> None:
         self.names = self.data.class_names
         self.preview = lru_cache(_CACHED_ITEMS)(self._preview)
-        Thread(target=self.audit, daemon=True).start()  # its first call loads scipy
 
     @classmethod
     def open(cls, data: RunData, database: Path, target: float = 0.05) -> Desk:
