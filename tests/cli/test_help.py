@@ -90,3 +90,12 @@ def test_colours_only_on_a_terminal():
     shown = os.read(master, 65536).decode()
     os.close(master)
     assert re.search(r"\x1b\[\d*m", shown)
+
+
+@pytest.mark.parametrize("command", [["fit", "--help"], ["doctor", "--json"]])
+def test_a_reader_that_has_seen_enough_is_no_error(command):
+    command = [sys.executable, "-m", "adacorr", *command]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1

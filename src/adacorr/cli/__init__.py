@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -122,9 +123,13 @@ def main(argv: list[str] | None = None) -> None:
     arguments.set(sys.argv[1:] if argv is None else argv)
     try:
         app.meta(argv)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("adacorr: interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(130) from None
+    except BrokenPipeError:  # the reader of our output (`| head`) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (ValueError, OSError, CycloptsError) as error:
         print(f"adacorr: {' '.join(str(error).split())}", file=sys.stderr)
         raise SystemExit(2) from None
