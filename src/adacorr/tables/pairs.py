@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_PAIRS = 1 << 20  # beyond, the rarest are forgotten; up to 1,024 classes none ever is
-_COMPACT = 1 << 16
+MAX_PAIRS = 1 << 18  # beyond, the rarest are forgotten; up to 512 classes none ever is
+_COMPACT = 1 << 15
 
 
 def _none() -> NDArray[np.int64]:
