@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TABLE_CLASSES = 12
 """Up to this many classes a matrix is a table of numbers, above it is a picture."""
+FEW = 10
+"""A bin of the reliability diagram with fewer samples is chance alone."""
 _LOSSES = ("loss",)
 _NOT_CURVES = ("epoch", "stage", "seconds", "lr")
 
@@ -130,9 +132,14 @@ def convergence(metrics: Sequence[dict[str, float]]) -> Picture | None:
 def reliability_diagram(found: Reliability) -> Picture:
     """Stated probability against how often the given label agreed, for bins that hold samples."""
     figure, axes = _axes(5.0, 4.0)
+    shown = found.count >= min(FEW, int(found.count.max()))
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", label="perfectly calibrated")
     axes.plot(
-        found.confidence, found.frequency, marker="o", color=PALETTE["blue"], label="this model"
+        found.confidence[shown],
+        found.frequency[shown],
+        marker="o",
+        color=PALETTE["blue"],
+        label="this model",
     )
     axes.set(
         xlim=(0, 1.02),
@@ -142,7 +149,7 @@ def reliability_diagram(found: Reliability) -> Picture:
     )
     _legend_above(axes)
     alt = (
-        f"Reliability diagram over {len(found.count)} bins; the mean gap between stated "
+        f"Reliability diagram over {int(shown.sum())} bins; the mean gap between stated "
         f"probability and observed agreement is {found.error:.3f}."
     )
     caption = (
@@ -150,6 +157,7 @@ def reliability_diagram(found: Reliability) -> Picture:
         "on the dashed line, a stated 60% agrees with the given label 60% of the time. The mean "
         f"gap (expected calibration error) is {found.error:.3f}. Points far from the line speak "
         "against the estimates on this page; points on it do not prove them."
+        + ("" if shown.all() else f" Points of fewer than {FEW} samples are left out.")
     )
     return Picture("Reliability of the probabilities", _svg(figure, alt), caption)
 

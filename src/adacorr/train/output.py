@@ -108,7 +108,11 @@ class RunWriter:
 
     def _write_result(self, flipped: NDArray[np.bool_], found: Assessment | None) -> None:
         """What came out, beside how to run it again."""
-        result: dict[str, Any] = {"rows": len(flipped), "flipped": int(flipped.sum())}
+        result: dict[str, Any] = {
+            "rows": len(flipped),
+            "flipped": int(flipped.sum()),
+            "delta": self.engine.method.threshold,
+        }
         if found is not None:
             result |= {
                 "expected_wrong_flips": found.expected_wrong(flipped),

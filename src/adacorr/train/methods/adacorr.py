@@ -125,6 +125,11 @@ class AdaCorr(Method):
     def _retro(self) -> float:
         return RECIPES[self.recipe].retro if self.retro is None else self.retro
 
+    @property
+    def threshold(self) -> float | None:
+        delta = RECIPES[self.recipe].delta if self.delta is None else self.delta
+        return None if isinstance(delta, str) else delta
+
     def start(self, setting: Setting) -> None:
         recipe, run = RECIPES[self.recipe], setting.epochs
 

@@ -66,6 +66,11 @@ class Method:
     twins: ClassVar[bool] = False  # trains several nets that must start differently
     stage = 0  # which of `stages` is under way; set before `build`, by the engine and by predict
 
+    @property
+    def threshold(self) -> float | None:
+        """The likelihood ratio below which labels are changed, where that is one number."""
+        return None
+
     def stages(self, epochs: int) -> list[int]:
         """Epochs per stage; nets, optimiser and schedule start afresh with each stage."""
         return [epochs]

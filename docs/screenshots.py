@@ -1,0 +1,102 @@
+"""Takes the two screenshots of the documentation from a real run: python docs/screenshots.py
+
+Needs chromium, and about a minute: `adacorr fit digits` with 30% wrong labels, its report, and a
+review of its changes. `--keep FOLDER` leaves the run and the pages there: light, dark and
+as printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+IMAGES = Path(__file__).parent / "images"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+ADACORR = [sys.executable, "-m", "adacorr"]
+REVIEWED = "aaraaaaaaaraaaaaaaaas"  # keys: accept, reject, skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", type=Path)
+    folder = parser.parse_args().keep or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    run = folder / "digits"
+    if not run.exists():
+        command = [*ADACORR, "fit", "digits", "--noise", "uniform:0.3", "--run-dir", str(run)]
+        subprocess.run(command, check=True)
+    subprocess.run([*ADACORR, "report", str(run)], check=True)
+    with sync_playwright() as driver:
+        program = shutil.which("chromium")
+        browser = driver.chromium.launch(executable_path=program, args=FLAGS)
+        for scheme in ("light", "dark"):
+            report(browser, run, folder / f"report-{scheme}", scheme)
+            review(browser, run, folder / f"review-{scheme}", scheme)
+        browser.close()
+    IMAGES.mkdir(exist_ok=True)
+    for page in ("report", "review"):
+        shutil.copy(folder / f"{page}-light.png", IMAGES / f"{page}.png")
+
+
+def report(browser: Any, run: Path, target: Path, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(run.joinpath("report.html").resolve().as_uri())
+    page.screenshot(path=target.with_suffix(".png"))
+    page.screenshot(path=target.with_name(f"{target.name}-whole.png"), full_page=True)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 760, "height": 1075})  # A4 less its margins
+    page.screenshot(path=target.with_name(f"{target.name}-print.png"), full_page=True)
+    page.pdf(path=target.with_suffix(".pdf"), format="A4")
+    context.close()
+
+
+def review(browser: Any, run: Path, target: Path, scheme: str) -> None:
+    """A review that has been going on for a while, begun anew for each picture."""
+    for path in run.glob("review.sqlite*"):
+        path.unlink()
+    command = [*ADACORR, "review", str(run), "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            found = re.search(r"http://\S+", server.stdout.readline())
+            assert found is not None
+            context = browser.new_context(
+                viewport={"width": 1280, "height": 800}, color_scheme=scheme
+            )
+            page = context.new_page()
+            page.goto(found.group())
+            page.fill("#name", "Ada")
+            page.press("#name", "Enter")
+            page.select_option("#order", "audit")
+            settle(page)
+            for key in REVIEWED:
+                page.keyboard.press(key)
+                settle(page)
+            page.wait_for_selector("#status:not(.shown)")
+            page.screenshot(path=target.with_suffix(".png"))
+            page.keyboard.press("g")
+            page.wait_for_selector(".card img")
+            page.wait_for_timeout(500)
+            page.screenshot(path=target.with_name(f"{target.name}-grid.png"))
+            context.close()
+        finally:
+            server.kill()
+
+
+def settle(page: Any) -> None:
+    """Wait until what was asked for has been done and drawn."""
+    page.wait_for_function("() => !document.body.classList.contains('busy')")
+    page.wait_for_timeout(100)
+
+
+if __name__ == "__main__":
+    main()
