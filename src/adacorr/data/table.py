@@ -220,7 +220,8 @@ def _numbers(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
         raise InputError(
             f"{path}: expected numbers in column {name}, got {table.column(name).type}"
         )
-    bad = ~np.isfinite(numbers.astype(np.float64))
+    with np.errstate(over="ignore"):  # features are float32: what overflows is named below
+        bad = ~np.isfinite(numbers.astype(np.float32))
     if bad.any():
         row = int(bad.argmax())
         raise InputError(

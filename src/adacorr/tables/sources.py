@@ -12,6 +12,7 @@ import gzip
 import io
 import os
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ def _reading(path: Path | Remote, kind: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        local = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error)
+        local = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error)
         if not isinstance(error, local) and isinstance(path, Path):
             raise
         reason = " ".join(str(error).split())[:300]
