@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adacorr.cli import main
+from adacorr.cli import main, worded
 
 RESULTS = Path(os.environ.get("ADACORR_HARD_RESULTS", "hard-results.json"))
 PRELOAD = [
@@ -102,14 +103,23 @@ def adacorr() -> Callable[..., Done]:
 
 @pytest.fixture
 def in_process() -> Callable[..., Done]:
-    """The command in this process: fast, and an exception that escapes it fails the test."""
+    """The command in this process: fast, and an exception that escapes it fails the test.
+
+    A call in place of words skips the parser of the command line, which takes most of the time.
+    """
 
     def run(*argv: object) -> Done:
         out, err = io.StringIO(), io.StringIO()
         code: Any = 0
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            warnings.simplefilter("ignore")  # of others: deprecations and the like
+            warnings.simplefilter("always", RuntimeWarning)  # each time: it is a second line
+            warnings.simplefilter("always", UserWarning)
             try:
-                main([str(word) for word in argv])
+                if callable(argv[0]):
+                    worded(argv[0])
+                else:
+                    main([str(word) for word in argv])
             except SystemExit as stop:
                 code = stop.code or 0
         return Done(int(code), out.getvalue(), err.getvalue())

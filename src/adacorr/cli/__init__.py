@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -121,8 +122,13 @@ def launch(
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input is one line on stderr and exit code 2, never a traceback."""
     arguments.set(sys.argv[1:] if argv is None else argv)
+    worded(lambda: app.meta(argv))
+
+
+def worded(call: Callable[[], object]) -> None:
+    """Make the call and end the process in plain words when it fails."""
     try:
-        app.meta(argv)
+        call()
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("adacorr: interrupted; nothing half-written was left behind", file=sys.stderr)
