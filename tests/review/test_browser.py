@@ -11,6 +11,8 @@ from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP
 
 pytestmark = pytest.mark.browser
 
+PATIENCE = 120_000  # milliseconds: a busy machine starves a browser, and that is no failure
+
 NAUGHTY = ["<img src=x onerror=alert(1)>", "two & three", "'quote\"", "four"]
 
 
@@ -23,7 +25,7 @@ def visit(chromium):
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
         page.on(
@@ -230,6 +232,7 @@ def test_another_view_while_a_decision_is_on_its_way(make_run, serve_here, open_
 def test_a_failed_load_is_tried_again(make_run, serve_here, chromium):
     context = chromium.new_context()
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     enter(page, serve_here(make_run()), "Ann")
     before = where(page)
     page.route("**/api/queue*", lambda route: route.abort(), times=1)
@@ -275,6 +278,7 @@ def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_stor
     port = re.findall(r":(\d+)/", server.address)[0]
     context = chromium.new_context()
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     enter(page, server.address, "Ann")
     press(page, "a")
     server.kill()
