@@ -212,5 +212,5 @@ class Run:
             return None
         try:
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError) as error:
+        except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
             raise InputError(f"{path}: expected a plain .npy array, got {error}") from error

@@ -87,6 +87,8 @@ COMMANDS = {  # name -> (where it lives, one line of help, an example)
 for _name, (_target, _help, _example) in COMMANDS.items():
     app.command(_target, name=_name, help=f"{_help}\n\nExample: adacorr {_example}")
 
+LINE = 1600  # characters of a message; longer ones lose their middle
+
 
 app.meta.suppress_keyboard_interrupt = False  # not inherited; main() words it
 
@@ -137,7 +139,9 @@ def worded(call: Callable[[], object]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except (ValueError, OSError, CycloptsError) as error:
-        print(f"adacorr: {' '.join(str(error).split())}", file=sys.stderr)
+        line = " ".join(str(error).split())  # may quote a whole file that is no table
+        short = line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}"
+        print(f"adacorr: {short}", file=sys.stderr)
         raise SystemExit(2) from None
     except MemoryError:
         print("adacorr: expected enough memory for this input, got none", file=sys.stderr)
