@@ -45,7 +45,7 @@ def test_ties_share_their_rank():
 
 def test_formats_mark_the_best_of_each_column():
     table = build_table(RECORDS)
-    assert "| mnist | adacorr |  | **95.0 ± 0.0** | 60.0 ± 0.0 |" in render(table, "markdown")
+    assert "| mnist | adacorr |  | **95.0 ± 0.0** | 60.0 |" in render(table, "markdown")
     assert r"\textbf{95.0 $\pm$ 0.0}" in render(table, "latex")
     assert "*95.0 ± 0.0" in render(table, "text")
     assert "mnist,adacorr,uniform:0.4,95.0000,0.0000,2" in render(table, "csv").splitlines()
