@@ -134,6 +134,21 @@ Share of training labels that are right at the end, for the methods that correct
 """
 
 
+def parts(records: Sequence[Record]) -> str:
+    """What each variant of AdaCorr changes, as a mean over the columns."""
+    table = build_table(records)
+    lines = []
+    for method in table.methods:
+        gains = [
+            table.entries[d, method, n].mean - table.entries[d, "adacorr", n].mean
+            for d, m, n in table.entries
+            if m == method and (d, "adacorr", n) in table.entries
+        ]
+        if method != "adacorr" and gains:
+            lines.append(f"{method} {sum(gains) / len(gains):+.1f}")
+    return "Against AdaCorr as in the paper, mean over the columns: " + ", ".join(lines) + "."
+
+
 def section(name: str, title: str, text: str) -> str:
     records = records_of(name)
     if not records:
@@ -151,6 +166,8 @@ def main() -> None:
         "`cifar10n:random1` carry real human labels, so `none` means: no noise but theirs.",
     )
     page += section("ablation", "What carries AdaCorr's gain?", "MNIST, as above.")
+    if ablation := records_of("ablation"):
+        page += f"\n{parts(ablation)}\n"
     (ROOT / "docs" / "results.md").write_text(page, encoding="utf-8")
     mnist = [r for r in records if r["dataset"] == "mnist"]
     table = without_dataset(render(build_table(mnist), "markdown"))
