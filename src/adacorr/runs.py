@@ -173,8 +173,15 @@ class Run:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InputError(f"{path}: expected readable TOML, got {error}") from error
 
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of config.toml; empty when there is none."""
+        found = self.config().get(name, {})
+        if not isinstance(found, dict):
+            raise InputError(f"{self.file('config.toml')}: expected a table [{name}], got {found}")
+        return found
+
     def class_names(self) -> list[str]:
-        names = self.config().get("data", {}).get("class_names", [])
+        names = self.table("data").get("class_names", [])
         if not isinstance(names, list) or len(names) < 2:
             raise InputError(f"{self.file('config.toml')}: expected data.class_names, a list")
         return [str(name) for name in names]

@@ -43,28 +43,37 @@ from adacorr.cli.predict import predict
 from adacorr.cli.report import report
 from adacorr.cli.review import review
 
-TRIES = {"csv": 100, "parquet": 100, "npy": 100, "npz": 100, "toml": 100, "run": 60}
-REQUESTS = 100
+TRIES = {"csv": 2000, "parquet": 2000, "npy": 1500, "npz": 1500, "toml": 1500, "run": 1800}
+REQUESTS = 1300
 SECONDS = 120  # for one input, on the wall: far above what any needs on a busy machine
-WAIT = 0.5  # for an answer, before the other half of a request is given up
+WAIT = 0.15  # for an answer, before the other half of a request is given up
 MEGABYTES = 700  # that the whole process may grow by, over all inputs of a kind
 WORDS = [
     b"nan", b"-1", b"1e309", b"inf", b"1e-320", b"99999999999999999999", b"\x00", b'"', b",",
     b"\n", b"\r\n", b"\xff\xfe", b"\xc3\x28", b"\xef\xbb\xbf", b"[" * 500, b"{" * 500, b"'''",
     b"=", b"\t", b"true", b"..", b"/etc/passwd", b"A" * 70_000, b"\x80\x04\x95", b"PK\x03\x04",
 ]  # fmt: skip
+VALUES = [
+    b"5", b"-1", b'"x"', b"[1]", b"[]", b"true", b"{a = 1}", b"nan", b"1e400", b"0.5",
+    b'"no.such:net"',
+    b"[[1, 2], [3]]", b"1979-05-27", b'""', b"99999999999",
+]  # fmt: skip
 KINDS = ("set", "cut", "insert", "delete", "repeat", "word")
+ENTRIES = ("line", "value", "value")  # for text of one entry per line: it stays well-formed
 Change = Callable[[bytes], bytes]
-changes = st.lists(
-    st.tuples(
-        st.sampled_from(KINDS),
+
+
+def some_changes(kinds: tuple[str, ...]) -> st.SearchStrategy:
+    change = st.tuples(
+        st.sampled_from(kinds),
         st.floats(0, 1, exclude_max=True),
         st.binary(min_size=1, max_size=6),
         st.integers(0, len(WORDS) - 1),
-    ),
-    min_size=1,
-    max_size=8,
-)
+    )
+    return st.lists(change, min_size=1, max_size=8)
+
+
+changes = st.one_of(some_changes(KINDS), some_changes(ENTRIES).map(lambda found: found[:3]))
 
 
 def mutate(raw: bytes, todo: list[tuple[str, float, bytes, int]]) -> bytes:
@@ -79,6 +88,13 @@ def mutate(raw: bytes, todo: list[tuple[str, float, bytes, int]]) -> bytes:
             out[at:at] = some
         elif kind == "delete":
             del out[at : at + 4 * len(some)]
+        elif kind in ENTRIES:
+            lines = out.split(b"\n")
+            place = int(where * len(lines))
+            name, equals, _ = lines[place].partition(b"=")
+            value = VALUES[word % len(VALUES)]
+            lines[place : place + 1] = [name + equals + value] if kind == "value" and equals else []
+            out = bytearray(b"\n".join(lines))
         elif kind == "repeat":
             out[at:at] = bytes(out[at : at + 40]) * len(some)
         else:
@@ -209,7 +225,7 @@ def test_parquet(fuzz, tmp_path):
         path.write_bytes(change(forms[choice[0]]))
         if choice[1] == "fit":
             return partial(fit, str(path), run_dir=tmp_path / "run", net=NO_NET)
-        return partial(correct, str(path), delta="0.5", output=tmp_path / "out.parquet")
+        return partial(correct, str(path), delta="0.5", output=str(tmp_path / "out.parquet"))
 
     fuzz("parquet", st.tuples(st.integers(0, 1), st.sampled_from(["fit", "correct"])), attempt)
 
@@ -352,13 +368,13 @@ def server(make_run, tmp_path) -> Iterator[tuple[int, subprocess.Popen, Path]]:
     process.stdout.close()
 
 
-def ask(port: int, raw: bytes) -> bytes:
+def ask(port: int, raw: bytes, wait: float = SECONDS) -> bytes:
     """What the server answers; empty when it hangs up, or waits for more until we hang up."""
     answer = b""
     with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as s:
         try:
             s.sendall(raw)
-            if not select.select([s], [], [], WAIT)[0]:
+            if not select.select([s], [], [], wait)[0]:
                 s.shutdown(socket.SHUT_WR)
             while piece := s.recv(1 << 16):
                 answer += piece
@@ -399,7 +415,7 @@ def test_http(server, record):
         else:
             raw = mutate(raw, todo)
         with guarded():
-            answer = ask(port, raw)
+            answer = ask(port, raw, WAIT)
         status = int(answer[9:12]) if answer[:5] == b"HTTP/" else 0
         assert status < 500, answer[:300]
         kind = "accepted" if 200 <= status < 400 else "refused"

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from adacorr.bench.grid import Cell, Grid
 from adacorr.bench.records import Record, RecordFile
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, check_fields
+from adacorr.train.settings import Settings
 
+SETTINGS = {field.name for field in dataclasses.fields(Settings)}
 CURVES = ("loss", "train_accuracy", "val_accuracy", "test_accuracy", "label_accuracy")
 
 
@@ -32,19 +34,16 @@ def check_cells(grid: Grid) -> None:
     from adacorr.train import METHODS
 
     for cell in grid.cells:
-        method = METHODS.get(cell.fields["method"])
+        method = METHODS.get(str(cell.fields["method"]))
         if method is None:
             raise InputError(
                 f"grid {grid.name}: expected a method of {', '.join(METHODS)}, "
                 f"got {cell.fields['method']!r}"
             )
-        known = {field.name for field in dataclasses.fields(method)}  # pyright: ignore[reportArgumentType]
-        unknown = set(cell.fields) - known - {"method"}
-        if unknown:
-            raise InputError(
-                f"grid {grid.name}: expected fields of {method.name} ({', '.join(sorted(known))}), "
-                f"got {', '.join(sorted(unknown))}"
-            )
+        place = f"grid {grid.name}: {cell.method}"
+        check_fields(method, {k: v for k, v in cell.fields.items() if k != "method"}, place)
+        train = {k: v for k, v in cell.train.items() if k in SETTINGS}
+        check_fields(Settings, train, f"grid {grid.name}: train")
         if cell.noise != "none":
             noise.parse(cell.noise, 100)  # the form; classes are checked against the data later
 

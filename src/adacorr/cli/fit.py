@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from adacorr.cli.invocation import command_line
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, check_fields
 from adacorr.runs import Run, add_columns
 from adacorr.train.settings import Settings
 
@@ -157,6 +157,7 @@ def choose_method(name: str, recipe: str | None, assignments: tuple[str, ...]) -
         if field not in defaults:
             known = ", ".join(f"{k}={'...' if v is MISSING else v}" for k, v in defaults.items())
             raise InputError(f"{name}: expected fields {known or 'none'}, got {field!r}")
+    check_fields(cls, values, name)
     return cls(**values)
 
 
@@ -184,22 +185,23 @@ def free_run_dir(data: str, method: str) -> Path:
 
 def plan_from_run(path: Path) -> Plan:
     """The plan that config.toml recorded."""
-    from adacorr.train.saved import saved_method
+    from adacorr.train.saved import saved_method, saved_net, saved_settings
 
     if not (path / "config.toml").is_file():
         raise InputError(f"{path}: expected a run directory with config.toml, got none")
-    config = Run(path).config()
-    data, train = config.get("data", {}), config.get("train", {})
-    if "source" not in data:
+    run = Run(path)
+    data = run.table("data")
+    if not isinstance(data.get("source"), str):
         raise InputError(f"{path}: expected a run of `adacorr fit`, got one without data.source")
     names = {f.name for f in fields(Source)}
-    settings = Settings(**{f.name: train.get(f.name) for f in fields(Settings)})
+    source = {k: v for k, v in data.items() if k in names}
+    check_fields(Source, source, f"{run.file('config.toml')}: data")
     return Plan(
         data=data["source"],
-        source=Source(**{k: v for k, v in data.items() if k in names}),
-        method=saved_method(config),
-        net=train["net"] or None,
-        settings=settings,
+        source=Source(**source),
+        method=saved_method(run),
+        net=saved_net(run),
+        settings=saved_settings(run),
         run_dir=path,
         resume=True,
     )

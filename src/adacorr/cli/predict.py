@@ -59,7 +59,7 @@ def predict(
 
     trained = Run.open(run)
     names = trained.class_names()
-    about = trained.config().get("data", {})
+    about = trained.table("data")
     samples = load_new(data, about, skip_unreadable=skip_unreadable)
     batches = load_model(trained).stream(samples.features, workers)
     with atomic(output) as temporary:

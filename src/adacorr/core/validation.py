@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -310,3 +311,37 @@ def check_count(value: int, name: str, *, at_least: int = 0) -> int:
     if value < at_least:
         raise InputError(f"{name}: expected a whole number >= {at_least}, got {value}")
     return int(value)
+
+
+def check_fields(cls: type, values: Mapping[str, Any], where: str) -> None:
+    """Names and types of values that are to become a dataclass, as its annotations state them.
+
+    >>> @dataclass
+    ... class Point:
+    ...     x: int | None = None
+    >>> check_fields(Point, {"x": "one"}, "point")
+    Traceback (most recent call last):
+    adacorr.core.validation.InputError: point: expected x of type int | None, got 'one'
+    """
+    hints = get_type_hints(cls)
+    known = [field.name for field in fields(cls) if field.init]
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"{where}: expected {', '.join(known) or 'no fields'}, got {name!r}")
+        if not _is_a(value, hints[name]):
+            kind = getattr(hints[name], "__name__", None) or str(hints[name])
+            raise InputError(f"{where}: expected {name} of type {kind}, got {value!r}")
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    if hint is Any:
+        return True
+    if get_origin(hint) in (Union, UnionType):
+        return any(_is_a(value, choice) for choice in get_args(hint))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if isinstance(value, bool | np.bool_):
+        return hint is bool
+    if hint in (int, float):
+        return isinstance(value, (Integral,) if hint is int else Real)
+    return isinstance(value, hint)

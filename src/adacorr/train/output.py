@@ -45,8 +45,14 @@ class RunWriter:
         first = self.engine.ranks.first
         if resume:
             saved = load_checkpoint(self.run.file("checkpoint"), log)
-            _check_identity(saved.values["identity"], self.identity)
-            self.engine.restore(saved)
+            try:
+                _check_identity(saved.values["identity"], self.identity)
+                self.engine.restore(saved)
+            except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+                raise InputError(
+                    f"{self.run.file('checkpoint')}: expected a checkpoint of this run as this "
+                    f"version of adacorr saves it, got another one ({error})"
+                ) from error
         elif first:
             if self.run.file("config.toml").exists():
                 raise InputError(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass, fields
 
 import torch
 from safetensors import SafetensorError, safe_open
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, check_fields
 from adacorr.runs import Run
-from adacorr.train.batches import Scaling
+from adacorr.train.batches import Kind, Scaling
 from adacorr.train.engine import Model
 from adacorr.train.fitting import NetLike, net_factory
 from adacorr.train.methods import METHODS
 from adacorr.train.methods.base import Method, Setting
 from adacorr.train.ranks import Ranks
+from adacorr.train.settings import Settings
+
+MAX_SIDE = 1_000_000  # of a sample, in any direction
 
 
 def load_model(run: Run, net: NetLike = None) -> Model:
@@ -24,20 +27,18 @@ def load_model(run: Run, net: NetLike = None) -> Model:
     `net` is what was passed to ``fit``; only needed when that was a module or a local function,
     which config.toml cannot name.
     """
-    config = run.config()
     tensors, about = _read_weights(run)
-    method = saved_method(config)
+    method = saved_method(run)
+    settings = saved_settings(run)
     k = len(run.class_names())
-    make_net = net_factory(
-        net or config["train"]["net"] or None, tuple(config["data"]["input_shape"])
-    )
-    ranks = Ranks(config["train"]["mixed_precision"])
+    make_net = net_factory(net or saved_net(run), _input_shape(run))
+    ranks = Ranks(settings.mixed_precision)
     some = torch.arange(k, device=ranks.device)  # what a method prepares per sample is not needed
-    method.start(Setting(some, k, config["train"]["epochs"], ranks.device))
-    method.stage = about["stage"]
+    method.start(Setting(some, k, settings.epochs or 1, ranks.device))
+    method.stage = about.stage
     with torch.random.fork_rng():
         nets = method.build(make_net, k)
-    scaling = Scaling(about["kind"], tensors["scaling.mean"], tensors["scaling.std"])
+    scaling = Scaling(about.kind, about.mean, about.std)
     model = Model([n.to(ranks.device) for n in nets], method, scaling.to(ranks.device), ranks)
     start = len("net.")
     try:
@@ -49,20 +50,63 @@ def load_model(run: Run, net: NetLike = None) -> Model:
     return model
 
 
-def saved_method(config: dict[str, Any]) -> Method:
+def saved_method(run: Run) -> Method:
     """The method with the fields that config.toml recorded."""
-    fields = dict(config["method"])
-    name = fields.pop("name")
-    if name not in METHODS:
-        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
+    fields = dict(run.table("method"))
+    name = fields.pop("name", None)
+    where = f"{run.file('config.toml')}: method"
+    if not isinstance(name, str) or name not in METHODS:
+        raise InputError(f"{where}: expected one of {', '.join(METHODS)}, got {name!r}")
+    check_fields(METHODS[name], fields, where)
     return METHODS[name](**fields)
 
 
-def _read_weights(run: Run) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+def saved_settings(run: Run) -> Settings:
+    """The settings of training that config.toml recorded."""
+    train = run.table("train")
+    values = {field.name: train.get(field.name) for field in fields(Settings)}
+    check_fields(Settings, values, f"{run.file('config.toml')}: train")
+    return Settings(**values)  # pyright: ignore[reportArgumentType]
+
+
+def saved_net(run: Run) -> str | None:
+    """The name of the net; None means: chosen by the input's shape."""
+    net = run.table("train").get("net")
+    if not isinstance(net, str):
+        raise InputError(f"{run.file('config.toml')}: train: expected net, a name, got {net!r}")
+    return net or None
+
+
+def _input_shape(run: Run) -> tuple[int, ...]:
+    shape = run.table("data").get("input_shape")
+    sizes = shape if isinstance(shape, list) else []
+    if not 1 <= len(sizes) <= 4 or not all(type(d) is int and 1 <= d <= MAX_SIDE for d in sizes):
+        raise InputError(
+            f"{run.file('config.toml')}: data: expected input_shape, a list of up to 4 sizes, "
+            f"got {shape!r}"
+        )
+    return tuple(sizes)
+
+
+@dataclass(frozen=True)
+class _About:
+    """What the weights come with."""
+
+    stage: int
+    kind: Kind
+    mean: torch.Tensor
+    std: torch.Tensor
+
+
+def _read_weights(run: Run) -> tuple[dict[str, torch.Tensor], _About]:
     path = run.file("model.safetensors")
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads(file.metadata()["adacorr"])
-    except (OSError, SafetensorError, KeyError, TypeError) as error:
+            about = json.loads(file.metadata()["adacorr"])
+        mean, std = tensors["scaling.mean"], tensors["scaling.std"]
+        found = _About(about["stage"], about["kind"], mean, std)
+        check_fields(_About, vars(found), str(path))
+    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise InputError(f"{path}: expected a trained model, got {error}") from error
+    return tensors, found
