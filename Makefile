@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 export ADACORR_DATA ?= $(wildcard ../shared/data)
 
-.PHONY: demo test lint types unit bench docs build clean browser
+.PHONY: demo test lint types unit bench hard docs build clean browser
 
 # One stamp per set of extras: `make demo` installs less than `make test`.
 $(VENV)/.train: pyproject.toml constraints.txt
@@ -43,6 +43,11 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev           ## speed and memory, as ratios measured in one run
 	for script in benchmarks/kernel.py benchmarks/table.py benchmarks/startup.py benchmarks/train.py; do $(BIN)/python $$script || exit 1; done
+
+hard: $(VENV)/.dev            ## kills, malformed input, faults, load: half an hour on two quiet cores
+	rm -f hard-results.json
+	$(BIN)/python -m pytest -p no:cacheprovider -o norecursedirs= -s tests/hard
+	$(BIN)/python tests/hard/summary.py
 
 build: $(VENV)/.dev           ## wheel and sdist; then the wheel in an empty environment
 	$(BIN)/python -m build
