@@ -12,7 +12,8 @@ the others. So, without the truth:
 
 Nobody can tell from noisy labels whether the network is as reliable on the rows that it was trained
 on. Labels that were kept although they are wrong are underestimated: it was taught to agree with
-them. ``benchmarks/assess.py`` prints stated against true numbers.
+them. ``benchmarks/assess.py`` prints stated against true numbers: with few held-out rows and few
+wrong changes the stated number is too high rather than too low.
 """
 
 from __future__ import annotations
