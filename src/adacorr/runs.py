@@ -21,6 +21,7 @@ import os
 import shutil
 import socket
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -218,6 +219,8 @@ class Run:
         if not path.is_file():
             return None
         try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
+            with warnings.catch_warnings():  # about headers written by Python 2
+                warnings.simplefilter("ignore")
+                return np.load(path, mmap_mode="r", allow_pickle=False)
         except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
             raise InputError(f"{path}: expected a plain .npy array, got {error}") from error

@@ -84,13 +84,20 @@ def read_grid(path: str | Path) -> Grid:
 
 
 def _parse(document: dict[str, Any], path: Path) -> Grid:
+    try:
+        json.dumps(document)
+    except TypeError as error:  # TOML knows dates, a record does not
+        raise InputError(f"{path}: expected texts, numbers and lists, got {error}") from error
     unknown = set(document) - {"name", "extra", *AXES, *TABLES}
     if unknown:
         raise InputError(f"{path}: expected keys {AXES + TABLES}, got {sorted(unknown)}")
     for table in TABLES:
         if not isinstance(document.get(table, {}), dict):
             raise InputError(f"{path}: expected a table [{table}], got {document[table]!r}")
-    blocks = [document, *({**document, **extra} for extra in document.get("extra", []))]
+    extras = document.get("extra", [])
+    if not isinstance(extras, list) or not all(isinstance(extra, dict) for extra in extras):
+        raise InputError(f"{path}: expected tables [[extra]], got {extras!r}")
+    blocks = [document, *({**document, **extra} for extra in extras)]
     cells: dict[str, Cell] = {}
     for block in blocks:
         for cell in _block_cells(block, path):
@@ -107,7 +114,7 @@ def _block_cells(block: dict[str, Any], path: Path) -> list[Cell]:
         if not all(isinstance(value, kind) for value in values):
             raise InputError(f"{path}: expected {axis} of type {kind.__name__}, got {values!r}")
     return [
-        _cell(block, dataset, noise, method, seed)
+        _cell(block, dataset, noise, method, seed, path)
         for seed in block["seeds"]  # seeds outermost: a stopped grid has whole tables
         for dataset in block["datasets"]
         for noise in block["noise"]
@@ -115,11 +122,25 @@ def _block_cells(block: dict[str, Any], path: Path) -> list[Cell]:
     ]
 
 
-def _cell(block: dict[str, Any], dataset: str, noise: str, method: str, seed: int) -> Cell:
-    own = dict(block.get("dataset", {}).get(dataset, {}))
+def _cell(
+    block: dict[str, Any], dataset: str, noise: str, method: str, seed: int, path: Path
+) -> Cell:
+    def table(parent: dict[str, Any], name: str, place: str) -> dict[str, Any]:
+        found = parent.get(name, {})
+        if not isinstance(found, dict):
+            raise InputError(f"{path}: expected a table [{place}], got {found!r}")
+        return dict(found)
+
+    own = table(table(block, "dataset", "dataset"), dataset, f"dataset.{dataset}")
     data = {key: own.pop(key) for key in DATASET_KEYS if key in own}
-    fields = dict(block.get("method", {}).get(method, {}))
+    for key, value in data.items():
+        if type(value) is not int:
+            raise InputError(f"{path}: expected {key} of type int, got {value!r}")
+    fields = table(table(block, "method", "method"), method, f"method.{method}")
     # A dataset may set the fields of a method as well: [dataset.mnist.method.adacorr]
-    fields.update(own.pop("method", {}).get(method, {}))
+    more = table(own, "method", f"dataset.{dataset}.method")
+    own.pop("method", None)
+    fields.update(table(more, method, f"dataset.{dataset}.method.{method}"))
     fields.setdefault("method", method)
-    return Cell(dataset, noise, method, seed, data, {**block.get("train", {}), **own}, fields)
+    train = table(block, "train", "train")
+    return Cell(dataset, noise, method, seed, data, {**train, **own}, fields)

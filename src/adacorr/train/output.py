@@ -126,7 +126,8 @@ class RunWriter:
                 "held_out": found.held_out,
             }
         # The file on disk, not self.config: a resumed run keeps its own beginning.
-        write_toml(self.run.file("config.toml"), {**self.run.config(), "result": result})
+        begun = {k: v for k, v in self.run.config().items() if isinstance(v, dict)}
+        write_toml(self.run.file("config.toml"), {**begun, "result": result})
 
     def _write_model(self) -> None:
         state = self.engine.state

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -91,7 +92,7 @@ def load_checkpoint(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
     for path in _found(folder):
         try:
             return _read(path)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             warn(f"{path}: damaged checkpoint refused ({error}); trying the one before")
     raise InputError(f"{folder}: expected a checkpoint to resume from, got no usable one")
 
