@@ -10,8 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from adacorr.runs import Run
+
+# The same examples on every run: a failure belongs to the change that made it.
+# `pytest --hypothesis-profile=default` draws new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
