@@ -9,21 +9,28 @@ import io
 import json
 import multiprocessing
 import os
+import platform
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from adacorr._version import __version__
 from adacorr.cli import main, worded
 
-RESULTS = Path(os.environ.get("ADACORR_HARD_RESULTS", "hard-results.json"))
+RESULTS = Path(  # `make hard` names its own; a test that is run alone leaves that alone
+    os.environ.get("ADACORR_HARD_RESULTS") or Path(tempfile.gettempdir()) / "adacorr-hard.json"
+)
+BEGAN = pytest.StashKey[float]()
 PRELOAD = [
     "adacorr.cli.fit",
     "adacorr.cli.bench",
@@ -54,17 +61,37 @@ _review = _fixtures_of("review")
 serve, open_store = _review.serve, _review.open_store
 
 
+def add_result(subject: str, **figures: Any) -> None:
+    """Add figures to the results that the page shows."""
+    print(f"{subject}: {json.dumps(figures)}")
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    known.setdefault(subject, {}).update(figures)
+    RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
 @pytest.fixture
 def record() -> Callable[..., None]:
-    """``record("subject", what=figure)`` adds figures to the results that the page shows."""
+    """``record("subject", what=figure)`` prints a figure and keeps it for the page."""
+    return add_result
 
-    def add(subject: str, **figures: Any) -> None:
-        print(f"{subject}: {json.dumps(figures)}")
-        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        known.setdefault(subject, {}).update(figures)
-        RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
-    return add
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.stash[BEGAN] = time.monotonic()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """How long it took on which machine, and whether anything failed."""
+    add_result(
+        "run",
+        date=datetime.now(UTC).date().isoformat(),
+        adacorr=__version__,
+        python=platform.python_version(),
+        cores=os.cpu_count(),
+        minutes=round((time.monotonic() - session.stash[BEGAN]) / 60),
+        load=round(os.getloadavg()[2], 1),
+        tests=session.testscollected,
+        failed=session.testsfailed,
+    )
 
 
 @dataclass(frozen=True)

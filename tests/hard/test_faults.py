@@ -26,7 +26,7 @@ GIB = 1 << 30
 FIT = ["digits", "--noise", "uniform:0.4", "--epochs", "6", "--subset", "500", "--net", "mlp"]
 RESULTS = ("labels.parquet", "pred_probs.npy", "model.safetensors")
 JUMPS = """
-import datetime, random, sys, time
+import datetime, importlib, random, sys, time
 real, draw = time.time, random.Random(0)
 def jumping():
     return draw.choice([0.0, 1e8, real(), real() - 86400 * draw.random(), 4e9])
@@ -36,14 +36,15 @@ class Jumping(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
         return cls.fromtimestamp(jumping(), tz)
-datetime.datetime = Jumping
+for name in ("tables.rundir", "review.store", "train.output", "train.state"):
+    importlib.import_module(f"adacorr.{name}").datetime = Jumping  # all that ask for the date
 from adacorr.cli import main
 main(sys.argv[1:])
 """
 LAZY = """
 import sys
 import adacorr.data.load
-adacorr.data.load.IN_MEMORY_BYTES = 0  # as if the pictures were too many to keep
+sys.modules["adacorr.data.load"].IN_MEMORY_BYTES = 0  # as if the pictures were too many to keep
 from adacorr.cli import main
 main(sys.argv[1:])
 """
@@ -269,7 +270,7 @@ def test_clock_jumps(adacorr, make_table, make_run, open_store, tmp_path, record
         "    store.decide([Decision(flip, 'accept', seen=seen)], 'Ann')\n"
         "store.undo('Ann')\n",
     )
-    reviewed = make_run()
+    reviewed = make_run("reviewed")
     subprocess.run([sys.executable, "-c", code, str(reviewed.path)], check=True)
     store = open_store(reviewed)
     assert (store.state[:19] == ACCEPT).all()  # the order of the log counts, not its dates

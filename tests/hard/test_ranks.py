@@ -69,7 +69,7 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("death", ["1:8:3", "0:6:1", "1:12:7"])
-def test_a_rank_dies_and_the_run_ends_the_same(tmp_path, undisturbed, death):
+def test_a_rank_dies_and_the_run_ends_the_same(tmp_path, undisturbed, death, record):
     broken = launch(tmp_path, "adacorr", death)
     assert broken.returncode != 0
     assert not (tmp_path / "0.npz").exists()
@@ -79,3 +79,4 @@ def test_a_rank_dies_and_the_run_ends_the_same(tmp_path, undisturbed, death):
     np.testing.assert_array_equal(got["labels"], undisturbed["labels"])
     np.testing.assert_array_equal(got["pred_probs"], undisturbed["pred_probs"])
     assert (got["labels"] != got["given"]).sum() > 20
+    record("faults", killed_rank="of two: the restarted run ends with the same labels")
