@@ -44,7 +44,7 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev           ## speed and memory, as ratios measured in one run
 	for script in benchmarks/kernel.py benchmarks/table.py benchmarks/startup.py benchmarks/train.py; do $(BIN)/python $$script || exit 1; done
 
-hard: $(VENV)/.dev            ## kills, malformed input, faults, load: half an hour on two quiet cores, three at most
+hard: $(VENV)/.dev            ## kills, malformed input, faults, load: half an hour on two quiet cores, 3 h at most
 	rm -f results/hard.json
 	ADACORR_HARD_RESULTS=results/hard.json OMP_NUM_THREADS=1 timeout 3h \
 	  $(BIN)/python -m pytest -p no:warnings -p no:cacheprovider \
