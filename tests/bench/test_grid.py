@@ -72,6 +72,15 @@ def test_a_key_depends_on_every_setting_and_on_nothing_else(tmp_path):
         ),
         ('datasets = ["a"]\nnoises=["none"]', "noises"),
         ("train = 3", "expected a table"),
+        (f"extra = 3\n{GRID.partition('[[')[0]}", "expected tables"),
+        (GRID.replace("subset = 100", 'subset = "x"'), "subset of type int"),
+        (
+            GRID.replace('method = "adacorr"\ndelta = 0.8', "").replace(
+                "[method.mine]", "[method]\nmine = 5"
+            ),
+            "expected a table",
+        ),
+        (GRID.replace("epochs = 3", "epochs = 1979-05-27"), "texts, numbers and lists"),
     ],
 )
 def test_mistakes_are_one_line_naming_the_file(tmp_path, text, message):

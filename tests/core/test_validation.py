@@ -1,3 +1,6 @@
+from dataclasses import dataclass
+from typing import Any, Literal
+
 import numpy as np
 import pytest
 
@@ -5,6 +8,7 @@ from adacorr.core.validation import (
     InputError,
     RowError,
     check_delta,
+    check_fields,
     check_pred_probs,
     check_transition,
     encode_labels,
@@ -134,3 +138,28 @@ def test_pair_thresholds_may_be_zero_but_not_negative():
     assert check_delta([[0, 0.5], [1, 0]], 2).shape == (2, 2)
     with pytest.raises(InputError, match="finite thresholds >= 0"):
         check_delta([[0, -0.5], [1, 0]], 2)
+
+
+@dataclass(frozen=True)
+class Options:
+    rate: float = 0.5
+    steps: int | None = None
+    kind: Literal["a", "b"] = "a"
+    deep: bool = False
+    anything: Any = None
+
+
+def test_fields_of_the_right_type():
+    fitting = {"rate": 1, "steps": None, "kind": "b", "deep": True, "anything": [1]}
+    check_fields(Options, fitting, "options")
+    check_fields(Options, {"rate": np.float32(0.1), "steps": np.int64(3)}, "options")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"rate": "1"}, {"rate": True}, {"steps": 1.5}, {"kind": "c"}, {"kind": ["a"]}, {"deep": 1},
+     {"other": 1}],
+)  # fmt: skip
+def test_fields_of_the_wrong_type(values):
+    with pytest.raises(InputError, match="options: expected"):
+        check_fields(Options, values, "options")
