@@ -93,6 +93,21 @@ def test_backward_is_unbiased():
         assert mean == pytest.approx(cross_entropy(row.tolist(), true), rel=1e-9)
 
 
+@pytest.mark.parametrize(("believed", "bounded"), [(0.2, True), (0.3, True), (0.4, False)])
+def test_backward_has_no_floor_where_T_says_too_much_noise(believed, bounded):
+    """Mean loss of a net ever surer of the truth, under noise 0.3 and a T for another rate."""
+    T = torch.from_numpy(noise.uniform(K, 0.3))
+    inverse = torch.linalg.inv(torch.from_numpy(noise.uniform(K, believed)))
+    means = []
+    for size in (10.0, 100.0):
+        row = torch.zeros(1, K, dtype=torch.float64)
+        row[0, 0] = size
+        losses = [backward_loss(row, torch.tensor([j]), inverse).item() for j in range(K)]
+        means.append(sum(T[0, j].item() * losses[j] for j in range(K)))
+    assert (min(means) > -1e-9) == bounded
+    assert bounded or means[1] < 9 * means[0] < 0
+
+
 @pytest.mark.parametrize("least", [0.1, 1.0])
 def test_decoupling(least):
     (a, y), (b, _) = batch(4), batch(5)
@@ -144,6 +159,17 @@ def test_abstention_terms():
         stay = 1 - p[K]
         assert risk[i].item() == pytest.approx(stay * -math.log(p[label] / stay), rel=1e-9)
         assert price[i].item() == pytest.approx(-math.log(stay), rel=1e-9)
+
+
+def test_abstention_drops_what_it_abstains_on_and_would_call_another_class():
+    z, y = batch(12, outputs=K + 1)
+    z[:, K] += 1.0
+    expected = []
+    for row, label in zip(z.tolist(), y.tolist(), strict=True):
+        best = max(range(K), key=row.__getitem__)
+        expected.append(row[K] > row[best] and best != label)
+    assert dac.dropped(z, y).tolist() == expected
+    assert 0 < sum(expected) < (z.argmax(dim=1) == K).sum()
 
 
 def test_retroactive_loss():

@@ -29,9 +29,20 @@ def abstention_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return stay.exp() * risk, -stay
 
 
+def dropped(logits: Tensor, labels: Tensor) -> Tensor:
+    """Which samples are abstained on while another of the K classes beats their label."""
+    abstains = logits.argmax(dim=1) == logits.shape[1] - 1
+    return abstains & (logits[:, :-1].argmax(dim=1) != labels)
+
+
 @dataclass
 class Abstention(Method):
     """A net that may abstain at a growing price; then a plain net on the samples it did not drop.
+
+    An abstained sample is dropped unless its label is the best of the K classes (our choice). The
+    source drops every one, after a net has memorised enough to abstain by sample. Before that a net
+    abstains by region: on hard classes as a whole, or on all samples once the labels' entropy is
+    above `alpha_final`, whether labels are right or wrong.
 
     Attributes
     ----------
@@ -85,7 +96,7 @@ class Abstention(Method):
             self._average = MOVING * now + (1 - MOVING) * old
             return F.cross_entropy(logits, step.labels)
         if step.epoch == self._first:
-            self._abstained[step.index] = (logits.argmax(dim=1) == self._k).int()
+            self._abstained[step.index] = dropped(logits, step.labels).int()
         return (risk + self.alpha(step.epoch) * price).mean()
 
     def proba(self, logits: tuple[Tensor, ...]) -> Tensor:
@@ -97,7 +108,7 @@ class Abstention(Method):
         drop = self._shared_abstained()
         left = torch.bincount(end.labels[~drop], minlength=self._k)
         drop &= left[end.labels] > 0  # a class that lost every sample keeps them all
-        end.log(f"abstained on {int(drop.sum())} of {len(drop)} samples; a plain net goes on")
+        end.log(f"dropped {int(drop.sum())} of {len(drop)} samples; a plain net goes on")
         return torch.where(drop, DROPPED, end.labels)
 
     def _shared_abstained(self) -> Tensor:
