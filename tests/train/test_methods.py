@@ -312,6 +312,11 @@ def test_transition_is_estimated_at_the_lowest_validation_loss(cls, estimator):
     assert "epoch 2" in notes[0]
 
 
+def test_transition_is_estimated_in_half_of_the_run():
+    assert Forward().stages(15) == [8, 7]
+    assert Backward().stages(2) == [1, 1]
+
+
 def test_given_transition_needs_no_first_stage():
     T = noise.uniform(K, 0.2)
     method = started(Forward(T=T), torch.arange(N) % K)

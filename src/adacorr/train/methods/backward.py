@@ -23,6 +23,11 @@ class Backward(NeedsTransition):
 
     A T that cannot be inverted is replaced by its pseudo-inverse (our choice; the source mixes T
     with the identity by hand).
+
+    The loss has no lower bound. Where T overstates the noise, even its mean over the noise falls
+    for ever as the net grows surer, and training ends in ruin; with T too low it only corrects too
+    little. With the true T the mean is bounded, but not the loss on the samples at hand, so long
+    training overfits.
     """
 
     name: ClassVar[str] = "backward"

@@ -21,16 +21,19 @@ class NeedsTransition(Method):
 
     Without a given T, a Standard net trains first; T is estimated from its predictions at the
     epoch of lowest *noisy* validation loss (Patrini et al. 2017), then a fresh net trains with it.
+    A net that has learnt too little is unsure where the labels are not, and every such doubt counts
+    as noise in T: hence a first stage as long as the second, as in the source.
 
     Attributes
     ----------
     T : (K, K), ``T[i, j] = P(given = j | true = i)``; None: estimate it.
-    estimator : "anchor" as in the source, or "confident" (see ``adacorr.estimate_transition``).
-    estimate_epochs : length of the first stage; None: a fifth of the run (our choice).
+    estimator : "confident" (our choice: nearer to T after few epochs), or "anchor" as in the
+        source (see ``adacorr.estimate_transition``).
+    estimate_epochs : length of the first stage; None: half of the run.
     """
 
     T: Any = None
-    estimator: Literal["anchor", "confident"] = "anchor"
+    estimator: Literal["anchor", "confident"] = "confident"
     estimate_epochs: int | None = None
 
     def __post_init__(self) -> None:
@@ -42,7 +45,7 @@ class NeedsTransition(Method):
     def stages(self, epochs: int) -> list[int]:
         if self.T is not None:
             return [epochs]
-        first = self.estimate_epochs or scaled(1, of=5, run=epochs)
+        first = self.estimate_epochs or scaled(1, of=2, run=epochs)
         if first >= epochs:
             raise InputError(
                 f"epochs: expected more than the {first} that estimate T, got {epochs}"
