@@ -41,8 +41,8 @@ class Abstention(Method):
 
     An abstained sample is dropped unless its label is the best of the K classes (our choice). The
     source drops every one, after a net has memorised enough to abstain by sample. Before that a net
-    abstains by region: on hard classes as a whole, or on all samples once the labels' entropy is
-    above `alpha_final`, whether labels are right or wrong.
+    abstains by region: more on hard classes, or on all samples once the labels' entropy is well
+    above `alpha_final`, whether the labels are right or wrong.
 
     Attributes
     ----------
