@@ -23,6 +23,8 @@ _PARALLEL = 1 << 18  # below this many probabilities threads cost more than they
 _NUMBA_COLD = 1 << 22  # one call of this size is worth importing numba
 _NUMBA_WARM = 1 << 15  # once it is imported, calls of this size are worth it
 _INDEX_BITS = 20  # of the packed argmax key: up to a million classes
+_FEW = 16  # with fewer classes a row is shorter than what a processor reduces at once
+_BLOCK = 64  # rows that are turned into columns together
 
 Kernel = Callable[..., int]
 
@@ -57,9 +59,9 @@ def scan(
     return *out, [piece for piece, bad in zip(pieces, verdicts, strict=True) if bad]
 
 
-def load() -> None:
+def load(n_classes: int) -> None:
     """Make numba ready now; for callers who will make many calls of moderate size."""
-    _numba_kernel(np.dtype(np.float32))
+    _numba_kernel(np.dtype(np.float32), _few(n_classes))
 
 
 def threads() -> int:
@@ -121,59 +123,113 @@ def _call_numba(
         f = f.astype(np.float32)
     f, labels = np.ascontiguousarray(f), np.ascontiguousarray(labels)
     delta = np.ascontiguousarray(delta)
-    single = f.dtype == np.float32
     # Non-negative floats order like their bits as integers, and the sign bit tells the others:
     # integer operations rank and check at once, and compilers vectorise them.
-    bits = f.view(np.int32 if single else np.int64)
+    bits = f.view(np.uint32 if f.dtype == np.float32 else np.int64)
     low, high = 1 - SURE_TOLERANCE, 1 + SURE_TOLERANCE
-    kernel = _numba_kernel(f.dtype)
+    kernel = _numba_kernel(f.dtype, _few(f.shape[1]))
     return kernel(labels, f.ravel(), bits.ravel(), delta, low, high, suggested, ratio, flipped)
 
 
+def _few(n_classes: int) -> int | None:
+    """The number of classes, where it is worth a kernel of its own."""
+    return n_classes if n_classes < _FEW else None
+
+
 @cache
-def _numba_kernel(dtype: np.dtype[Any]) -> Kernel:
+def _numba_kernel(dtype: np.dtype[Any], few: int | None) -> Kernel:
     """The kernel for float32 or float64, compiled at first use and kept on disk."""
     import numba
     from numba import types
 
     single = dtype == np.float32
-    function = _rows_packed if single else _rows_select
+    short = _rows_packed if few is None else _rows_columns(few)
+    function = short if single else _rows_select
 
     def array(kind: Any, dims: int = 1, readonly: bool = True) -> Any:  # takes writable ones too
         return types.Array(kind, dims, "C", readonly=readonly)
 
-    f, bits = (types.float32, types.int32) if single else (types.float64, types.int64)
+    f, bits = (types.float32, types.uint32) if single else (types.float64, types.int64)
     thresholds = (array(types.float64, 2), types.float64, types.float64)
     out = [array(kind, readonly=False) for kind in (types.int64, types.float64, types.boolean)]
     signature = types.int64(array(types.int64), array(f), array(bits), *thresholds, *out)
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "nsz", "contract"}}
+    # The error model of numpy: a division need not be able to raise, which would stop vectorising.
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    options["fastmath"] = {"reassoc", "nsz", "contract"}
     try:
         return numba.njit(signature, cache=True, **options)(function)
     except RuntimeError:  # no folder to keep compiled code in, such as a read-only install
         return numba.njit(signature, **options)(function)
 
 
+def _rows_columns(few: int) -> Kernel:
+    """float32, few classes: blocks of rows are turned into columns, each step then takes many rows.
+
+    The number of classes is a constant of the compiled code. It is what makes turning cheap: as a
+    variable, the compiler writes a loop of scatter instructions.
+    """
+    k = np.uint64(few)
+
+    def kernel(labels, f, bits, delta, low, high, suggested, ratio, flipped):
+        n, uniform, d = np.uint64(labels.size), delta.shape[0] == 1, delta[0, 0]
+        low, high, negative = np.float32(low), np.float32(high), np.uint32(1 << 31)
+        size = np.uint64(_BLOCK)
+        column = np.empty(size * k, np.uint32)
+        best, m = np.empty(size, np.uint32), np.empty(size, np.int32)
+        total, given = np.empty(size, np.float32), np.empty(size, np.float32)
+        column_f, best_f = column.view(np.float32), best.view(np.float32)
+        for first in range(np.uint64(0), n, size):
+            rows, wrong = min(size, n - first), False
+            for i in range(rows):
+                wrong |= np.uint64(labels[first + i]) >= k
+            if wrong:
+                return 1
+            for i in range(rows):
+                start = (first + i) * k
+                for j in range(k):
+                    column[j * size + i] = bits[start + j]
+                given[i] = f[start + np.uint64(labels[first + i])]
+            for i in range(rows):
+                best[i], m[i], total[i] = column[i], 0, column_f[i]
+            for j in range(np.uint64(1), k):
+                for i in range(rows):
+                    b = column[j * size + i]
+                    total[i] += column_f[j * size + i]
+                    m[i] = np.int32(j) if b > best[i] else m[i]
+                    best[i] = max(b, best[i])  # a negative number has the largest bits of all
+            for i in range(rows):
+                sure = (total[i] >= low) & (total[i] <= high) & (best[i] < negative)
+                wrong |= not sure
+            if wrong:
+                return 1
+            for i in range(rows):
+                y, r = labels[first + i], np.float64(given[i]) / np.float64(best_f[i])
+                suggested[first + i], ratio[first + i] = m[i], r
+                flipped[first + i] = (r < (d if uniform else delta[m[i], y])) & (m[i] != y)
+        return 0
+
+    return kernel
+
+
 def _rows_packed(labels, f, bits, delta, low, high, suggested, ratio, flipped):
     """float32: value and index share one 64-bit key, so that argmax is a plain maximum."""
     n, k = labels.size, f.size // labels.size
     uniform, d = delta.shape[0] == 1, delta[0, 0]
-    mask = np.int64((1 << _INDEX_BITS) - 1)
-    signs, wrong = bits[0], 0  # a NaN or infinity shows in the sum, a negative entry here
+    mask, negative = np.int64((1 << _INDEX_BITS) - 1), np.int64(1 << (31 + _INDEX_BITS))
+    wrong = 0  # a NaN or infinity shows in the sum, a negative entry has the largest key of all
     for i in range(n):
         start = np.uint64(i) * np.uint64(k)
         total, key = np.float32(0), np.int64(-1)
         for j in range(np.uint64(k)):
-            b = bits[start + j]
             total += f[start + j]
-            signs |= b
-            key = max(key, (np.int64(b) << _INDEX_BITS) | (mask - np.int64(j)))
+            key = max(key, (np.int64(bits[start + j]) << _INDEX_BITS) | (mask - np.int64(j)))
         m, y = np.uint64(mask - (key & mask)), np.uint64(labels[i])
-        if not (total >= low and total <= high) or y >= np.uint64(k):
+        if not (total >= low and total <= high) or key >= negative or y >= np.uint64(k):
             wrong, m, y = 1, np.uint64(0), np.uint64(0)
         r = np.float64(f[start + y]) / np.float64(f[start + m])
         suggested[i], ratio[i] = m, r
         flipped[i] = (r < (d if uniform else delta[m, y])) & (m != y)
-    return 1 if wrong or signs < 0 else 0
+    return wrong
 
 
 def _rows_select(labels, f, bits, delta, low, high, suggested, ratio, flipped):

@@ -279,7 +279,7 @@ def _plan(
     f = complete(sample.pred_probs, len(coder.names))
     dense = not isinstance(f, TopK)
     if dense and survey.rows * survey.n_classes >= _NUMBA_PAYS:
-        kernel.load()
+        kernel.load(survey.n_classes)
     options: dict[str, Any] = {
         "delta": settings.delta,
         "T": settings.T,
