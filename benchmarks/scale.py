@@ -96,7 +96,7 @@ def correct_once(source: str, output: str, classes: int) -> dict[str, float]:
     first = next(pq.ParquetFile(source).iter_batches(1000))
     pq.write_table(pa.Table.from_batches([first]), small)
     correct_table(small, small.with_name("small-out.parquet"), columns=columns, settings=settings)
-    kernel.load()
+    kernel.load(classes)
     used, began = time.process_time(), time.perf_counter()
     result = correct_table(source, output, columns=columns, settings=settings)
     unit = 1 if sys.platform == "darwin" else 1024

@@ -31,7 +31,7 @@ def naive(labels, f, delta):
 def problems(draw):
     """Rows on the simplex with many ties and zeros, of any float type."""
     n = draw(st.one_of(st.integers(1, 30), st.sampled_from([64, 65, 150])))
-    k = draw(st.sampled_from([2, 3, 10, 17]))  # numba compiles once for each below 16
+    k = draw(st.sampled_from([2, 10, 15, 16, 17]))  # numba compiles once for each below 16
     weights = draw(hnp.arrays(np.int64, (n, k), elements=st.integers(0, 4)))
     weights[np.arange(n), draw(hnp.arrays(np.int64, n, elements=st.integers(0, k - 1)))] += 1
     dtype = draw(st.sampled_from([np.float16, np.float32, np.float64]))
@@ -229,8 +229,8 @@ def test_works_where_compiled_code_cannot_be_kept(monkeypatch):
         return real(signature, **options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    compiled = kernel._numba_kernel.__wrapped__(np.dtype(np.float32), few=2)
-    monkeypatch.setattr(kernel, "_numba_kernel", lambda dtype, few: compiled)
+    compiled = kernel._numba_kernel.__wrapped__(True, 2)
+    monkeypatch.setattr(kernel, "_numba_kernel", lambda single, few: compiled)
     f = np.array([[0.8, 0.2], [0.3, 0.7]], np.float32)
     out = np.empty(2, np.int64), np.empty(2), np.empty(2, np.bool_)
     assert kernel._call_numba(np.array([1, 1]), f, np.ones((1, 1)), *out) == 0

@@ -61,7 +61,7 @@ def scan(
 
 def load(n_classes: int) -> None:
     """Make numba ready now; for callers who will make many calls of moderate size."""
-    _numba_kernel(np.dtype(np.float32), _few(n_classes))
+    _numba_kernel(*_kind(np.dtype(np.float32), n_classes))
 
 
 def threads() -> int:
@@ -72,7 +72,7 @@ def threads() -> int:
 
 def _plan(n: int, k: int, dtype: np.dtype[Any]) -> tuple[Kernel, list[slice]]:
     elements = n * k
-    warm = _numba_kernel.cache_info().currsize > 0
+    warm = _kind(dtype, k) in _compiled
     if elements >= (_NUMBA_WARM if warm else _NUMBA_COLD) and k < 1 << _INDEX_BITS:
         rows = max(1, _PIECE // k) if dtype == np.float16 else -(-n // (4 * threads()))
         return _call_numba, _pieces(n, rows)
@@ -127,23 +127,26 @@ def _call_numba(
     # integer operations rank and check at once, and compilers vectorise them.
     bits = f.view(np.uint32 if f.dtype == np.float32 else np.int64)
     low, high = 1 - SURE_TOLERANCE, 1 + SURE_TOLERANCE
-    kernel = _numba_kernel(f.dtype, _few(f.shape[1]))
+    kernel = _numba_kernel(*_kind(f.dtype, f.shape[1]))
     return kernel(labels, f.ravel(), bits.ravel(), delta, low, high, suggested, ratio, flipped)
 
 
-def _few(n_classes: int) -> int | None:
-    """The number of classes, where it is worth a kernel of its own."""
-    return n_classes if n_classes < _FEW else None
+def _kind(dtype: np.dtype[Any], n_classes: int) -> tuple[bool, int]:
+    """Which kernel: in single precision or not; for so many classes, or 0 for any number."""
+    single = dtype != np.float64
+    return single, n_classes if single and n_classes < _FEW else 0
+
+
+_compiled: set[tuple[bool, int]] = set()  # kinds that a call finds ready
 
 
 @cache
-def _numba_kernel(dtype: np.dtype[Any], few: int | None) -> Kernel:
-    """The kernel for float32 or float64, compiled at first use and kept on disk."""
+def _numba_kernel(single: bool, few: int) -> Kernel:
+    """The kernel of a kind, compiled at first use and kept on disk."""
     import numba
     from numba import types
 
-    single = dtype == np.float32
-    short = _rows_packed if few is None else _rows_columns(few)
+    short = _rows_columns(few) if few else _rows_packed
     function = short if single else _rows_select
 
     def array(kind: Any, dims: int = 1, readonly: bool = True) -> Any:  # takes writable ones too
@@ -157,9 +160,11 @@ def _numba_kernel(dtype: np.dtype[Any], few: int | None) -> Kernel:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     options["fastmath"] = {"reassoc", "nsz", "contract"}
     try:
-        return numba.njit(signature, cache=True, **options)(function)
+        kernel = numba.njit(signature, cache=True, **options)(function)
     except RuntimeError:  # no folder to keep compiled code in, such as a read-only install
-        return numba.njit(signature, **options)(function)
+        kernel = numba.njit(signature, **options)(function)
+    _compiled.add((single, few))
+    return kernel
 
 
 def _rows_columns(few: int) -> Kernel:
