@@ -35,6 +35,7 @@ def test_file_then_environment_then_flags(here, settings, monkeypatch):
     assert settings(*argv)["workers"] == 3
     assert settings(*argv, "--workers", "4")["workers"] == 4
     assert settings(*argv)["quiet"] is True
+    assert settings(*argv, "--no-quiet")["quiet"] is False
 
 
 def test_named_file_by_flag_or_environment(here, settings, monkeypatch):

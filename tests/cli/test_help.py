@@ -52,18 +52,47 @@ def test_every_parameter_is_explained():
                 assert argument.parameter.help, f"{' '.join(words)}: {argument.name}"
 
 
-ONLY_PRINT = {("bench", "table"), ("bench", "compare"), ("data", "list")}  # quiet would be empty
+def flags_of(words):
+    sub = app
+    for word in words:
+        sub = sub[word]
+    return {name for a in sub.assemble_argument_collection() for name in a.names}
 
 
 def test_json_and_quiet_everywhere():
     for words in leaves():
-        sub = app
-        for word in words:
-            sub = sub[word]
-        flags = {name for a in sub.assemble_argument_collection() for name in a.names}
-        if words != ("completion",):
-            assert "--json" in flags, words
-            assert "--quiet" in flags or words in ONLY_PRINT, words
+        assert {"--json", "--quiet"} <= flags_of(words), words
+
+
+def test_every_flag_can_be_undone():
+    """A file may turn a flag on; the command line must be able to turn it off again."""
+    for words in leaves():
+        assert {"--no-json", "--no-quiet"} <= flags_of(words), words
+
+
+def test_pages_say_no_more_than_needed(page):
+    for words in leaves():
+        text = page(*words)
+        assert "[default: False]" not in text
+        assert "--no-quiet" not in text
+    assert "--no-browser" in page("review")
+    assert "--no-augment" in page("fit")
+
+
+def test_text_flows(page, monkeypatch):
+    """Line breaks of the docstrings are not those of the terminal."""
+    monkeypatch.setenv("COLUMNS", "600")
+    assert "for several files it is a folder. It repeats" in page("correct")
+
+
+def test_every_method_and_dataset_is_named(page):
+    from adacorr.data.catalog import CATALOG
+    from adacorr.train import METHODS
+
+    fit = page("fit").replace(",", " ").replace(".", " ").split()
+    assert set(METHODS) <= set(fit)
+    fetched = {name for name, entry in CATALOG.items() if all(f.url for f in entry.files)}
+    assert fetched <= set(page("data", "get").replace(",", " ").replace(".", " ").split())
 
 
 def test_version(run_cli):

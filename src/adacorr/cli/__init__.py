@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from adacorr._version import __version__
+from adacorr.cli.help import Page
 from adacorr.cli.invocation import arguments
 
 app = App(
@@ -23,6 +24,7 @@ app = App(
     """,
     version=__version__,
     help_format="plaintext",  # Markdown would swallow the star of "p_*"
+    help_formatter=Page(),
     exit_on_error=False,  # main() words every error alike
     print_error=False,
     suppress_keyboard_interrupt=False,

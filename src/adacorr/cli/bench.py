@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as json_lib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ def run(
     workers: int = 1,
     dry_run: bool = False,
     smoke: bool = False,
-    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+    json: bool = False,
     quiet: bool = False,
 ) -> None:
     """Run a grid; cells that have a record already are not run again.
@@ -42,7 +42,7 @@ def run(
         Check the grid and say what would run.
     smoke
         Try every dataset and method once, tiny (one epoch, 64 samples), before the real run.
-    json_
+    json
         Print the counts as JSON.
     quiet
         Print nothing but errors.
@@ -60,13 +60,15 @@ def run(
     left = len(plan.cells) - len(file.finished() & {cell.key for cell in plan.cells})
     counts = {"name": plan.name, "cells": len(plan.cells), "left": left, "records": str(file.path)}
     if dry_run:
-        line = f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}"
-        print(json.dumps(counts) if json_ else line)
+        if json:
+            print(json_lib.dumps(counts))
+        elif not quiet:
+            print(f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}")
         return
     with _progress(left, quiet) as advance:
         count, failures = run_grid(plan, file, workers, advance)
-    if json_:
-        print(json.dumps({**counts, "run": count, "left": left - count}))
+    if json:
+        print(json_lib.dumps({**counts, "run": count, "left": left - count}))
     elif not quiet:
         print(f"{count} cells run, {len(plan.cells) - left} had a record; records in {file.path}")
     if failures:
@@ -113,8 +115,9 @@ def table(
     records: Path,
     *,
     value: Value = "test_accuracy_last",
-    format: Annotated[Literal["text", "markdown", "latex", "csv"], Parameter("--format")] = "text",
-    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+    format: Literal["text", "markdown", "latex", "csv"] = "text",
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Print the paper's table: mean and standard deviation over seeds, best in bold.
 
@@ -128,22 +131,24 @@ def table(
         What to average.
     format
         How to print it.
-    json_
-        Print one JSON object per cell of the table.
+    json
+        Print the cells of the table as JSON.
+    quiet
+        Print nothing but errors: a check that the records make a table.
     """
     from adacorr.bench.records import read_records
     from adacorr.bench.tables import build_table, render
 
     built = build_table(read_records(records), value)
-    if not json_:
+    if json:
+        places = ("dataset", "method", "noise")
+        cells = [
+            {**dict(zip(places, key, strict=True)), **asdict(entry)}
+            for key, entry in built.entries.items()
+        ]
+        print(json_lib.dumps({"value": value, "cells": cells}))
+    elif not quiet:
         print(render(built, format))
-        return
-    places = ("dataset", "method", "noise")
-    cells = [
-        {**dict(zip(places, key, strict=True)), **asdict(entry)}
-        for key, entry in built.entries.items()
-    ]
-    print(json.dumps({"value": value, "cells": cells}))
 
 
 @app.command
@@ -153,8 +158,8 @@ def plot(
     output: Path = Path("figures"),
     dataset: str | None = None,
     noise: str = "uniform:0.4",
-    methods: tuple[str, ...] = ("adacorr", "standard"),
-    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+    methods: Annotated[tuple[str, ...], Parameter(negative="")] = ("adacorr", "standard"),
+    json: bool = False,
     quiet: bool = False,
 ) -> None:
     """Draw convergence curves and accuracy against noise (PNG and SVG).
@@ -172,8 +177,8 @@ def plot(
     noise
         Of the convergence curves.
     methods
-        Of the convergence curves, side by side.
-    json_
+        Of the convergence curves, side by side: --methods adacorr --methods standard.
+    json
         Print the names of the files as JSON.
     quiet
         Print nothing but errors.
@@ -195,8 +200,8 @@ def plot(
                 written += plot_accuracy(here, name, kind, output / f"{file}-{kind}")
     if not written:
         raise InputError(f"{records}: expected runs of {methods} at {noise}, got none")
-    if json_:
-        print(json.dumps({"figures": [str(path) for path in written]}))
+    if json:
+        print(json_lib.dumps({"figures": [str(path) for path in written]}))
     elif not quiet:
         print("\n".join(str(path) for path in written))
 
@@ -208,7 +213,8 @@ def compare(
     b: str | None = None,
     *,
     value: Value = "test_accuracy_last",
-    json_: Annotated[bool, Parameter("--json", negative=())] = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Test whether method A beats method B (default: each other one), paired over seeds.
 
@@ -224,8 +230,10 @@ def compare(
         Another one. Default: each of the others.
     value
         What to compare.
-    json_
+    json
         Print JSON.
+    quiet
+        Print nothing but errors.
     """
     from adacorr.bench.compare import compare as test
     from adacorr.bench.records import read_records
@@ -233,10 +241,10 @@ def compare(
     found = read_records(records)
     others = [b] if b else [m for m in dict.fromkeys(r["method"] for r in found) if m != a]
     results = [test(found, a, other, value) for other in others]
-    if json_:
-        print(json.dumps([asdict(result) for result in results]))
+    if json:
+        print(json_lib.dumps([asdict(result) for result in results]))
         return
-    for r in results:
+    for r in () if quiet else results:
         print(
             f"{r.a} - {r.b}: {r.mean:+.2f} points over {r.columns} columns ({r.n} paired runs), "
             f"ahead in {r.wins}, p = {r.p_value:.4f}"

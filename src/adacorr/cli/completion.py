@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json as json_lib
 from typing import Literal
 
 
-def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+def completion(
+    shell: Literal["bash", "zsh", "fish"], *, json: bool = False, quiet: bool = False
+) -> None:
     """Print the completion script of a shell.
 
     Parameters
     ----------
     shell
         bash, zsh or fish.
+    json
+        Print the script as a JSON object.
+    quiet
+        Print nothing but errors.
     """
     from adacorr.cli import app
 
-    print(app.generate_completion(shell=shell))
+    script = app.generate_completion(shell=shell)
+    if json:
+        print(json_lib.dumps({"shell": shell, "script": script}))
+    elif not quiet:
+        print(script)

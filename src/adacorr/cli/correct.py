@@ -41,14 +41,14 @@ def correct(
     delta: str = "auto",
     transition: Path | None = None,
     max_flip_error: float | None = None,
-    normalize: Annotated[bool, Parameter(negative="")] = False,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    normalize: bool = False,
+    dry_run: bool = False,
     run_dir: Path | None = None,
     report: Path | None = None,
     engine: Literal["local", "dask"] = "local",
     scheduler: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    quiet: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Correct labels from predicted probabilities.
 
@@ -63,7 +63,9 @@ def correct(
         as 'folder/*.parquet', or a URL of these (s3://..., with adacorr[cluster]).
     output
         Where to write, also a URL; the suffix chooses parquet or CSV, for several files it is a
-        folder. For .npy input, .npy writes the corrected labels alone.
+        folder. It repeats every input column and adds adacorr_label, adacorr_ratio,
+        adacorr_flipped, and with delta "auto" adacorr_confidence. For .npy input, .npy writes the
+        corrected labels alone.
     labels
         Labels as a .npy file, with --probs, instead of INPUT.
     probs
@@ -138,9 +140,11 @@ def correct(
             )
         if report is not None and folder is not None:
             _report(folder, report)
-    if not quiet:
-        written = [str(path) for path in (None if dry_run else output, run_dir, report) if path]
-        print(_as_json(result, written) if json else _as_text(result, settings, written, dry_run))
+    written = [str(path) for path in (None if dry_run else output, run_dir, report) if path]
+    if json:
+        print(_as_json(result, written))
+    elif not quiet:
+        print(_as_text(result, settings, written, dry_run))
 
 
 def _inputs(source: str | None, labels: Path | None, probs: Path | None) -> str | tuple[Path, Path]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import json as json_lib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cyclopts import App
@@ -16,7 +17,7 @@ app = App(name="data", help="List and fetch the named datasets.")
 
 
 @app.command(name="list")
-def list_(*, json: bool = False) -> None:
+def list_(*, json: bool = False, quiet: bool = False) -> None:
     """Show every named dataset: where it was found, or which official files are missing.
 
     Example: adacorr data list
@@ -24,7 +25,9 @@ def list_(*, json: bool = False) -> None:
     Parameters
     ----------
     json
-        One JSON object instead of text.
+        Print one JSON object instead of text.
+    quiet
+        Print nothing but errors.
     """
     from adacorr.data.catalog import CATALOG, roots
     from adacorr.data.fetch import status
@@ -32,8 +35,12 @@ def list_(*, json: bool = False) -> None:
     found = [status(name) for name in CATALOG]
     places = [str(root) for root in roots()]
     if json:
-        print(jsonlib.dumps({"folders": places, "datasets": [_as_dict(s) for s in found]}))
-        return
+        print(json_lib.dumps({"folders": places, "datasets": [_as_dict(s) for s in found]}))
+    elif not quiet:
+        _show(found, places)
+
+
+def _show(found: list[Status], places: list[str]) -> None:
     print(f"looked in {' and '.join(places)} (ADACORR_DATA sets the first)")
     for entry in found:
         print(f"{entry.name:14} {'ready  ' if entry.ready else 'missing'}  {entry.title}")
@@ -79,9 +86,9 @@ def get(
     mirror
         A web folder with the files of the official names, in place of the official source.
     json
-        One JSON object instead of text.
+        Print one JSON object instead of text.
     quiet
-        No progress.
+        Print nothing but errors.
     """
     from adacorr.data.fetch import fetch, status
 
@@ -93,14 +100,18 @@ def get(
             bars.close()
     now = status(name)
     if json:
-        print(jsonlib.dumps({"fetched": [str(path) for path in got], **_as_dict(now)}))
-        return
-    for path in got:
-        print(f"fetched {path}")
+        print(json_lib.dumps({"fetched": [str(path) for path in got], **_as_dict(now)}))
+    elif not quiet:
+        print("\n".join(_told(now, got)))
+
+
+def _told(now: Status, got: list[Path]) -> list[str]:
+    lines = [f"fetched {path}" for path in got]
     if now.ready and not got:
-        print(f"{name} is already there: {now.found[0]}")
+        lines.append(f"{now.name} is already there: {now.found[0]}")
     if not now.ready:
-        print(f"{name} still needs {', '.join(f.file for f in now.missing)}; {now.note}")
+        lines.append(f"{now.name} still needs {', '.join(f.file for f in now.missing)}; {now.note}")
+    return lines
 
 
 class _Bars:

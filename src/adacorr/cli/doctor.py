@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json as json_lib
 import os
 import platform
 import sys
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 PURPOSE = {  # extra -> what a user cannot do without it
     "train": "adacorr fit, predict, bench; AdaCorrClassifier",
@@ -32,8 +31,8 @@ class Package:
 
 def doctor(
     *,
-    json_: Annotated[bool, Parameter("--json", negative=())] = False,
-    quiet: Annotated[bool, Parameter(negative=())] = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Show versions, devices, data found, and optional parts that are missing.
 
@@ -41,16 +40,14 @@ def doctor(
 
     Parameters
     ----------
-    json_
+    json
         Print JSON.
     quiet
         Print nothing; only the exit code tells.
     """
     found = examine()
-    if json_:
-        import json
-
-        print(json.dumps(found))
+    if json:
+        print(json_lib.dumps(found))
     elif not quiet:
         print(render(found))
     if not found["healthy"]:

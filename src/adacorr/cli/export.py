@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import json as json_lib
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 
 def export(
@@ -14,9 +12,9 @@ def export(
     *,
     to: Literal["label-studio", "cleanlab", "tensorboard"],
     output: Path,
-    changed_only: Annotated[bool, Parameter(negative=())] = False,
-    json_: Annotated[bool, Parameter("--json", negative=())] = False,
-    quiet: Annotated[bool, Parameter(negative=())] = False,
+    changed_only: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Export a run for another tool.
 
@@ -31,7 +29,7 @@ def export(
         The CSV file, or for tensorboard the log folder.
     changed_only
         For label-studio: only the labels that were changed or withheld for review.
-    json_
+    json
         Print JSON.
     quiet
         Print nothing but errors.
@@ -49,7 +47,7 @@ def export(
         count, what = write_cleanlab(source, output), "rows"
     else:
         count, what = write_label_studio(source, output, changed_only=changed_only), "rows"
-    if json_:
-        print(json.dumps({"to": to, "output": str(output), what: count}))
+    if json:
+        print(json_lib.dumps({"to": to, "output": str(output), what: count}))
     elif not quiet:
         print(f"{count} {what} in {output}")

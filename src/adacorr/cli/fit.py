@@ -34,7 +34,7 @@ class Source:
     Attributes
     ----------
     noise
-        Noise to inject into the labels: uniform:RATE, pair:RATE or map:mnist:RATE.
+        Make labels wrong on purpose, to try things out: uniform:RATE, pair:RATE, map:mnist:RATE.
     label_column
         The table's column of labels.
     image_column
@@ -102,8 +102,8 @@ def fit(
         A named dataset (see `adacorr data list`), a folder with one subfolder of images per class,
         a .csv or .parquet table with --label-column, or an .npz.
     method
-        standard, forgetting, forward, backward, decoupling, mentornet, coteaching, abstention or
-        adacorr.
+        standard, forgetting, forward, backward, decoupling, mentornet, coteaching, abstention,
+        adacorr or posterior.
     recipe
         Which AdaCorr: the paper's text or the released code.
     set_

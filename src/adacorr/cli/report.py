@@ -14,13 +14,13 @@ def report(
     Parameters
     ----------
     run
-        A run directory, from ``adacorr fit`` or ``adacorr correct --run-dir``.
+        A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
     output
-        Where to write the page; default: ``report.html`` in the run directory.
+        Where to write the page; default: `report.html` in the run directory.
     json
         Print JSON.
     quiet
-        Print nothing.
+        Print nothing but errors.
     """
     from adacorr.report import write_report
     from adacorr.runs import Run

@@ -24,7 +24,7 @@ def review(
     Parameters
     ----------
     run
-        A run directory, from ``adacorr fit`` or ``adacorr correct --run-dir``.
+        A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
     export
         Write the final labels to this .parquet or .csv file instead of opening the page.
     unreviewed
@@ -38,7 +38,7 @@ def review(
     target
         The share of wrong changes that the audit panel counts towards.
     json
-        Print where the export went as JSON.
+        Print the page's address, or where the export went, as JSON.
     quiet
         Print nothing but errors; the page opens in the browser.
     """
@@ -53,7 +53,8 @@ def review(
             port,
             browser=browser,
             target=target,
-            say=_silent if quiet else _say,
+            say=_silent if quiet or json else _say,
+            ready=_as_json if json else _silent,
         )
         return
     from adacorr.review import export as write
@@ -72,6 +73,10 @@ def review(
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _as_json(address: str) -> None:
+    print(json_lib.dumps({"address": address}), flush=True)
 
 
 def _silent(line: str) -> None:

@@ -38,7 +38,7 @@ def synthetic(
     json
         Print the numbers as JSON.
     quiet
-        Print nothing.
+        Print nothing but errors.
     """
     from adacorr.theory import figures
     from adacorr.theory.synthetic import run_synthetic
@@ -86,7 +86,7 @@ def illustrate(
     json
         Print the numbers as JSON.
     quiet
-        Print nothing.
+        Print nothing but errors.
     """
     from adacorr.theory import figures
     from adacorr.theory.synthetic import run_illustration
@@ -126,7 +126,7 @@ def tsybakov(
     json
         Print the numbers as JSON.
     quiet
-        Print nothing.
+        Print nothing but errors.
     """
     from adacorr.rundata import RunData
     from adacorr.runs import Run
@@ -171,7 +171,7 @@ def bounds(
     json
         Print the numbers as JSON.
     quiet
-        Print nothing.
+        Print nothing but errors.
     """
     from adacorr.rundata import RunData
     from adacorr.runs import Run

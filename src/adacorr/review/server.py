@@ -38,6 +38,7 @@ def serve(
     browser: bool = True,
     target: float = 0.05,
     say: Callable[[str], None] = print,
+    ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve the review page of `run` until interrupted.
 
@@ -48,6 +49,7 @@ def serve(
     browser : open the page.
     target : the flip error that the audit panel counts towards.
     say : where the lines for the user go.
+    ready : told the address once the page listens there.
     """
     app_of = _application(run, target)
     listener = _listen(host, port)
@@ -58,6 +60,7 @@ def serve(
     if guard.token:
         say(f"Reachable from other machines on {host}; the address holds the token that is needed:")
     with suppress(KeyboardInterrupt), listener:  # the usual way to end a review
+        ready(address)
         say(f"Review at {address} (stop with Ctrl-C; decisions are saved as you make them)")
         if browser:
             threading.Timer(0.5, webbrowser.open, (address,)).start()

@@ -28,7 +28,7 @@ class Settings:
     Attributes
     ----------
     epochs
-        Length of the run, all stages together; None scales with the data (`default_epochs`).
+        Length of the run, all stages together; default: 30 to 180, more for small data.
     batch_size
         Samples per optimiser step, over all processes together.
     lr

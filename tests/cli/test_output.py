@@ -1,0 +1,48 @@
+"""``--json`` prints one JSON value, ``--quiet`` nothing, both together the JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECORDS = str(ROOT / "results" / "small-images.jsonl")
+GRID = str(ROOT / "grids" / "small-images.toml")
+COMMANDS = [
+    "correct pets.csv --delta 0.9 --output corrected.csv",
+    "correct pets.csv --delta 0.9 --dry-run",
+    "report pets",
+    "review pets --export final.csv",
+    "export pets --to label-studio --output tasks.csv",
+    "export pets --to cleanlab --output issues.csv",
+    "theory illustrate --output theory",
+    f"bench run {GRID} --dry-run",
+    f"bench table {RECORDS}",
+    f"bench compare {RECORDS} adacorr standard",
+    f"bench plot {RECORDS} --output figures --dataset mnist",
+    "data list",
+    "data get digits",
+    "doctor",
+    "completion fish",
+]
+
+
+@pytest.fixture
+def pets(tmp_path, monkeypatch, run_cli):
+    monkeypatch.chdir(tmp_path)
+    rows = "cat,0.9,0.1\ncat,0.1,0.9\ndog,0.2,0.8\ndog,0.95,0.05\n"
+    Path("pets.csv").write_text("label,prob_cat,prob_dog\n" + rows)
+    assert run_cli("correct", "pets.csv", "--delta", "0.9", "--run-dir", "pets", "--quiet")[0] == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda line: " ".join(line.split()[:2]))
+def test_json_and_quiet(pets, run_cli, command):
+    words = command.split()
+    code, out, _ = run_cli(*words)
+    assert code == 0
+    assert out.strip()
+    assert run_cli(*words, "--quiet") == (0, "", "")
+    for flags in (["--json"], ["--json", "--quiet"]):
+        code, out, err = run_cli(*words, *flags)
+        assert (code, err) == (0, "")
+        json.loads(out)
