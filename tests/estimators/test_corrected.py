@@ -7,9 +7,9 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -20,6 +20,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import adacorr
@@ -207,6 +208,8 @@ def test_sample_weight_is_the_same_as_repeating_rows():
 
 def test_sample_weight_that_cannot_be_used_is_refused(iris):
     X, _, given = iris
+    with pytest.raises(ValueError, match="sample_weight: expected numbers >= 0, got -1"):
+        CorrectedClassifier(LogisticRegression()).fit(X, given, sample_weight=-np.ones(len(X)))
     with pytest.raises(ValueError, match="sample_weight: expected an estimator whose fit takes it"):
         CorrectedClassifier(KNeighborsClassifier()).fit(X, given, sample_weight=np.ones(len(X)))
 
@@ -240,6 +243,27 @@ def test_metadata_routing(iris):
     np.testing.assert_allclose(model.predict_proba(X), by_hand.predict_proba(X))
 
 
+def test_routed_pipelines_are_weighed_by_confidence_when_they_ask_for_it(iris):
+    X, _, given = iris
+    with sklearn.config_context(enable_metadata_routing=True):
+        scale = StandardScaler().set_fit_request(sample_weight=False)
+        pipe = make_pipeline(scale, LogisticRegression().set_fit_request(sample_weight=True))
+        asked = CorrectedClassifier(pipe).fit(X, given)
+        silent = CorrectedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+        silent.fit(X, given)
+    unrouted = CorrectedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+    np.testing.assert_allclose(asked.predict_proba(X), unrouted.fit(X, given).predict_proba(X))
+    hard = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, silent.corrected_labels_)
+    np.testing.assert_allclose(silent.predict_proba(X), hard.predict_proba(X))
+
+
+def test_classifiers_that_get_predict_proba_by_being_fitted(iris):
+    X, truth, given = iris
+    stack = StackingClassifier([("nb", GaussianNB())], cv=2)
+    assert not hasattr(stack, "predict_proba")
+    assert CorrectedClassifier(stack, cv=2).fit(X, given).score(X, truth) > 0.8
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -248,6 +272,8 @@ def test_metadata_routing(iris):
         ({"delta": 2.0}, "delta: expected"),
         ({"delta": "x"}, "delta: expected"),
         ({"estimator": object()}, "estimator: expected a classifier with predict_proba"),
+        ({"estimator": LinearSVC()}, "estimator: expected a classifier with predict_proba"),
+        ({"estimator": SGDClassifier()}, "estimator: expected a classifier with predict_proba"),
     ],
 )
 def test_bad_parameters_say_what_was_expected(iris, params, message):

@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from adacorr.core.correct import Correction, correct
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
-from adacorr.estimators.folds import OutOfFold, make_folds, out_of_fold
+from adacorr.estimators.folds import OutOfFold, make_folds, no_probabilities, out_of_fold
 
 
 class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
@@ -42,16 +42,16 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
             )
         if not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1:
             raise InputError(f"n_rounds: expected an integer >= 1, got {self.n_rounds!r}")
-        if not hasattr(self.estimator, "predict_proba"):
-            raise InputError(
-                f"estimator: expected a classifier with predict_proba, got {self.estimator!r}"
-            )
+        if not hasattr(type(self.estimator), "predict_proba"):
+            raise no_probabilities(self.estimator)  # others may get it by being fitted
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
         if len(y) == 0:
             raise InputError("y: expected at least one sample, got none")
         check_classification_targets(y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, y)
+        if weight is not None and weight.min() < 0:
+            raise InputError(f"sample_weight: expected numbers >= 0, got {weight.min():g}")
         routed = self._route(weight, fit_params)
         self.classes_, given = np.unique(y, return_inverse=True)
         decided, self.transition_ = self._decide(X, given, weight, routed)

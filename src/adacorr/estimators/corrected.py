@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import _routing_enabled  # pyright: ignore
+from sklearn.utils.metadata_routing import (
+    _routing_enabled,  # pyright: ignore[reportAttributeAccessIssue]
+    get_routing_for_object,
+)
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from adacorr.core.correct import Correction
@@ -22,7 +25,8 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
     `fit` predicts every training row by a model that did not see it, corrects the labels with
     these probabilities (:func:`adacorr.correct`) and refits `estimator` on the corrected labels.
     If labels were changed under "auto" and the estimator (or the last step of a pipeline) takes
-    ``sample_weight``, each row counts as much as its label is likely to be right.
+    ``sample_weight``, each row counts as much as its label is likely to be right. With metadata
+    routing enabled, a pipeline must ask for it (``set_fit_request(sample_weight=True)``).
 
     Parameters
     ----------
@@ -123,7 +127,10 @@ def weight_parameter(model: Any) -> str | None:
     """The name under which ``model.fit`` takes sample weights, if it does."""
     if has_fit_parameter(model, "sample_weight"):
         return "sample_weight"
-    if isinstance(model, Pipeline) and not _routing_enabled():
+    if isinstance(model, Pipeline):
+        if _routing_enabled():  # only as far as the steps ask for it
+            asked = get_routing_for_object(model).consumes("fit", ["sample_weight"])
+            return "sample_weight" if asked else None
         step, last = model.steps[-1]
         if has_fit_parameter(last, "sample_weight"):
             return f"{step}__sample_weight"

@@ -91,8 +91,14 @@ def _predict_fold(
     return all_columns(estimator, _safe_indexing(X, test), classes)
 
 
+def no_probabilities(estimator: Any) -> InputError:
+    return InputError(f"estimator: expected a classifier with predict_proba, got {estimator!r}")
+
+
 def all_columns(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     """``predict_proba`` with one column per class, zeros for classes the estimator never saw."""
+    if not hasattr(estimator, "predict_proba"):
+        raise no_probabilities(estimator)
     probs = np.asarray(estimator.predict_proba(X))
     if np.array_equal(estimator.classes_, classes):
         return probs
