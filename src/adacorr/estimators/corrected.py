@@ -112,7 +112,9 @@ def weigh(model: Any, params: dict[str, Any], correction: Correction) -> dict[st
 
     Beside hard labels, at 40% noise this gained 2 points for logistic regression on digits, changed
     nothing on Spambase, and for boosting gained 1 point on digits and lost 2 on Optdigits. Where
-    nothing was changed there is nothing to hedge, and the fit stays the plain one.
+    nothing was changed there is nothing to hedge, and the fit stays the plain one. The whole
+    distribution P(true | x, given), as a weighted row per class, was tried as well: no better for
+    logistic regression, worse for boosting, and up to 3.5 times the rows.
     """
     name = weight_parameter(model)
     if correction.confidence is None or correction.n_flipped == 0 or name is None:
