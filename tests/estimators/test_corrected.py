@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import adacorr
 from adacorr.estimators import CorrectedClassifier
+from adacorr.estimators.corrected import sure_rows
 
 
 @parametrize_with_checks(
@@ -45,21 +46,25 @@ def test_equals_the_steps_done_by_hand(iris):
     np.testing.assert_array_equal(model.corrected_labels_, by_hand.labels)
     np.testing.assert_allclose(model.correction_.ratio, by_hand.ratio)
     np.testing.assert_allclose(model.transition_, by_hand.T)
-    sure = by_hand.confidence.round(2)
-    refit = LogisticRegression().fit(X, by_hand.labels, sample_weight=sure)
+    sure = by_hand.confidence.round(2) >= 0.8
+    assert 0 < (~sure).sum() < 50
+    refit = LogisticRegression().fit(X[sure], by_hand.labels[sure])
     np.testing.assert_allclose(model.predict_proba(X), refit.predict_proba(X))
 
 
-def test_confidence_weighs_the_refit_only_where_it_can(iris):
+def test_a_class_that_is_nowhere_sure_keeps_its_rows():
+    labels = np.array([0, 0, 0, 1, 1, 2, 2])
+    confidence = np.array([0.9, 0.7, 0.95, 0.6, 0.5, 0.9, np.nan])
+    flipped = np.arange(7) == 1
+    correction = adacorr.Correction(labels, np.ones(7), flipped, labels, confidence=confidence)
+    assert sure_rows(correction).tolist() == [0, 2, 3, 4, 5, 6]
+
+
+def test_without_an_estimate_of_confidence_every_row_counts(iris):
     X, _, given = iris
-    model = CorrectedClassifier(KNeighborsClassifier()).fit(X, given)
+    model = CorrectedClassifier(KNeighborsClassifier(), delta=0.5).fit(X, given)
     hard = KNeighborsClassifier().fit(X, model.corrected_labels_)
     np.testing.assert_array_equal(model.predict_proba(X), hard.predict_proba(X))
-    pipe = make_pipeline(StandardScaler(), LogisticRegression())
-    piped = CorrectedClassifier(pipe).fit(X, given)
-    sure = piped.correction_.confidence.round(2)
-    by_hand = clone(pipe).fit(X, piped.corrected_labels_, logisticregression__sample_weight=sure)
-    np.testing.assert_allclose(piped.predict_proba(X), by_hand.predict_proba(X))
 
 
 def test_clean_labels_give_the_plain_fit(iris):
@@ -241,20 +246,6 @@ def test_metadata_routing(iris):
         make_pipeline(StandardScaler(), LogisticRegression()), cv=grouped, delta=0.5
     ).fit(X, given, logisticregression__sample_weight=weight)
     np.testing.assert_allclose(model.predict_proba(X), by_hand.predict_proba(X))
-
-
-def test_routed_pipelines_are_weighed_by_confidence_when_they_ask_for_it(iris):
-    X, _, given = iris
-    with sklearn.config_context(enable_metadata_routing=True):
-        scale = StandardScaler().set_fit_request(sample_weight=False)
-        pipe = make_pipeline(scale, LogisticRegression().set_fit_request(sample_weight=True))
-        asked = CorrectedClassifier(pipe).fit(X, given)
-        silent = CorrectedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
-        silent.fit(X, given)
-    unrouted = CorrectedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
-    np.testing.assert_allclose(asked.predict_proba(X), unrouted.fit(X, given).predict_proba(X))
-    hard = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, silent.corrected_labels_)
-    np.testing.assert_allclose(silent.predict_proba(X), hard.predict_proba(X))
 
 
 def test_classifiers_that_get_predict_proba_by_being_fitted(iris):
