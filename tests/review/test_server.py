@@ -1,5 +1,6 @@
 """The command, from outside."""
 
+import json
 import os
 import re
 import signal
@@ -110,6 +111,16 @@ def test_the_browser_is_opened_at_the_address(make_run, tmp_path):
     opened = (tmp_path / "opened").read_text()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/ adacorr review", opened)
     assert opened.split()[0] in said
+
+
+def test_the_address_as_json(make_run):
+    command = [sys.executable, "-m", "adacorr", "review", str(make_run().path)]
+    flags = ["--json", "--no-browser", "--port", "0"]
+    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as process:
+        address = json.loads(process.stdout.readline())["address"]
+        assert httpx.get(address, timeout=30).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == ""
 
 
 def test_an_interrupt_ends_it_quietly(make_run, serve):
