@@ -1,12 +1,16 @@
 import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from adacorr.core.certificate import Reliability
+from adacorr.core.validation import InputError
 from adacorr.report import write_report
+from adacorr.report.diagnostics import mismatch
 from adacorr.report.page import render
 from adacorr.rundata import RunData
 
@@ -77,6 +81,8 @@ def test_any_number_of_classes_stays_small(make_run, k):
 def test_zero_flips_no_probabilities_no_metrics(make_run):
     html = page(make_run(flips=False, probs=False))
     assert "No label was changed" in html
+    assert "no change can be wrong" in html
+    assert "none is in doubt" in html  # in place of an empty histogram
     assert "stores no probabilities" in html
     assert "Convergence" not in html
 
@@ -102,15 +108,44 @@ def test_missing_source_is_said(make_run):
     assert "Most certain changes" in html
 
 
-def test_stored_results_win_and_a_note_is_shown(make_run):
+def test_stored_results_win(make_run):
     run = make_run()
     with run.file("config.toml").open("a") as handle:
         handle.write("[result]\nnoise_rate = 0.123\nexpected_wrong_flips = 4567.0\n")
-        handle.write('note = "few samples of class 3"\n')
     html = page(run)
     assert "12.3%" in html
     assert "4,567" in html
-    assert "few samples of class 3" in html
+
+
+def test_why_nothing_was_changed_is_said(make_run):
+    run = make_run(flips=False)
+    with run.file("config.toml").open("a") as handle:
+        handle.write('[result]\nnote = "few samples"\n')
+    assert "The rule's reason: “few samples”" in unescape(page(run))
+
+
+def test_the_automatic_rule_is_not_told_as_a_threshold(make_run):
+    run = make_run()
+    told = run.file("config.toml").read_text()
+    automatic = told.replace("[method]\ndelta = 0.9", '[correct]\ndelta = "auto"')
+    run.file("config.toml").write_text(automatic)
+    html = page(run)
+    assert "noise model fitted to the labels" in html
+    assert "below the run" not in html
+    assert "below δ" not in html
+
+
+@pytest.mark.parametrize(("frequency", "said"), [(0.9, None), (0.6, "surer"), (1.0, "less sure")])
+def test_the_side_of_the_mismatch(frequency, said):
+    found = Reliability(
+        np.array([0.85]), np.array([frequency]), np.array([10]), abs(0.85 - frequency)
+    )
+    assert mismatch(found) == said
+
+
+def test_without_a_run_directory_the_reader_is_told_to_make_one(make_run):
+    assert "correct again with" not in page(make_run())
+    assert "correct again with <code>--run-dir RUN</code>" in page(make_run(".report.html.run"))
 
 
 def test_no_confidence_no_number(make_run):
@@ -120,6 +155,12 @@ def test_no_confidence_no_number(make_run):
 
 def test_no_bare_error_limit(make_run):
     assert not re.search(r"error\s*(<=|≤|&lt;=)\s*[\d.]+%", page(make_run()))
+
+
+def test_a_place_that_cannot_be_written_is_named(make_run, tmp_path):
+    target = tmp_path / "nowhere" / "page.html"
+    with pytest.raises(InputError, match="page.html: expected a place that can be written"):
+        write_report(make_run(), target)
 
 
 def test_written_atomically_where_asked(make_run, tmp_path):
@@ -198,5 +239,6 @@ def test_a_trained_run_says_what_it_was_calibrated_on(make_run):
     with run.file("config.toml").open("a") as handle:
         handle.write("[result]\nexpected_wrong_flips = 12.0\nheld_out = 144\n")
     html = page(run)
-    assert "calibrated on 144 rows held out of training" in html
-    assert "at least" in html  # it agrees with wrong labels that it has learnt
+    assert "given labels of 144 rows held out of training" in html
+    assert "order of magnitude" in html
+    assert "At least" in html  # it agrees with wrong labels that it has learnt

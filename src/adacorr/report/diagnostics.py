@@ -32,6 +32,13 @@ def calibration(sample: Sample | None) -> Reliability | None:
     return None if sample is None else reliability(sample.labels, sample.pred_probs)
 
 
+def mismatch(found: Reliability) -> str | None:
+    """Which way the probabilities miss the given labels, where they do so clearly."""
+    if found.error <= LARGE_GAP:
+        return None
+    return "surer" if found.count @ (found.confidence - found.frequency) > 0 else "less sure"
+
+
 def radius_picture(sample: Sample | None, transition: Transition | None) -> Picture | None:
     """With the estimated noise matrix, or for symmetric noise where that has no inverse."""
     if sample is None or sample.pred_probs.shape[1] > MAX_CLASSES:

@@ -25,6 +25,8 @@ TABLE_CLASSES = 12
 """Up to this many classes a matrix is a table of numbers, above it is a picture."""
 FEW = 10
 """A bin of the reliability diagram with fewer samples is chance alone."""
+WIDE = 5.6
+"""Inches of every picture: narrow enough to be read whole on a phone."""
 _LOSSES = ("loss",)
 _NOT_CURVES = ("epoch", "stage", "seconds", "lr")
 
@@ -38,9 +40,11 @@ class Picture:
     caption: str
 
 
-def ratio_histogram(summary: Summary, delta: float | None) -> Picture:
-    """How the likelihood ratios are spread, and where labels were changed."""
-    figure, axes = _axes(7.0, 3.2)
+def ratio_histogram(summary: Summary, delta: float | None) -> Picture | None:
+    """How the likelihood ratios are spread, and where labels were changed; None: none in doubt."""
+    if not summary.ratio_flipped.any() and not summary.ratio_kept.any():
+        return None
+    figure, axes = _axes(WIDE, 3.0)
     edges = np.linspace(0, 1, RATIO_BINS + 1)
     bars: Any = {"width": 1 / RATIO_BINS, "align": "edge"}
     axes.bar(edges[:-1], summary.ratio_flipped, color=PALETTE["red"], label="changed", **bars)
@@ -49,13 +53,14 @@ def ratio_histogram(summary: Summary, delta: float | None) -> Picture:
         summary.ratio_kept,
         bottom=summary.ratio_flipped,
         color=PALETTE["sky"],
-        label="kept, though the model prefers another class",
+        label="kept",
         **bars,
     )
     if delta is not None:
         axes.axvline(delta, color=GREY, linestyle="--", label=f"threshold δ = {delta:g}")
     axes.set(
         xlim=(0, 1),
+        ylim=(0, 1.05 * int((summary.ratio_flipped + summary.ratio_kept).max())),
         xlabel="likelihood ratio: P(given class) / P(most probable class)",
         ylabel="labels",
     )
@@ -67,8 +72,8 @@ def ratio_histogram(summary: Summary, delta: float | None) -> Picture:
     )
     caption = (
         "A ratio near 0 means that the model finds the given class far less probable than its own "
-        f"first choice. The {summary.n_agreed:,} labels that already are the model's first choice "
-        "(ratio 1) are left out."
+        f"first choice. Only labels that are not its first choice are drawn; the "
+        f"{summary.n_agreed:,} others have ratio 1 and are left out."
     )
     return Picture("Likelihood ratio of the labels in doubt", _svg(figure, described), caption)
 
@@ -77,10 +82,14 @@ def matrix_image(
     shares: NDArray[np.floating], names: Sequence[str], title: str, rows: str, columns: str
 ) -> Picture:
     """A (K, K) matrix of shares as a raster heat map, for more classes than a table can hold."""
+    from matplotlib.colors import PowerNorm
+
     k = len(names)
-    figure, axes = _axes(7.0, 6.4)
+    figure, axes = _axes(WIDE, 5.0)
     axes.grid(visible=False)
-    image = axes.imshow(shares, vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+    # A root, as in the tables: rare confusions would vanish beside the diagonal.
+    scale = PowerNorm(0.5, vmin=0, vmax=1)
+    image = axes.imshow(shares, norm=scale, cmap="viridis", interpolation="nearest")
     step = max(1, -(-k // 40))
     ticks = np.arange(0, k, step)
     short = [name if len(name) <= 14 else name[:13] + "…" for name in names]
@@ -98,7 +107,7 @@ def matrix_image(
         "row lies on the diagonal. The largest entries off the diagonal are in the table."
     )
     every = "" if step == 1 else f" Every {step}th class is named on the axes."
-    caption = f"Each row sums to 1; bright cells hold most of a row.{every}"
+    caption = f"Each row sums to 1; the brighter a cell, the more of its row it holds.{every}"
     return Picture(title, _svg(figure, described), caption)
 
 
@@ -108,7 +117,7 @@ def convergence(metrics: Sequence[dict[str, float]]) -> Picture | None:
     panels = [(name, group) for name, group in (("share", shares), ("loss", losses)) if group]
     if not panels:
         return None
-    figure = new_figure(7.0, 2.9 * len(panels))
+    figure = new_figure(WIDE, 2.7 * len(panels))
     described = []
     for i, (kind, group) in enumerate(panels):
         axes = _bare(figure.add_subplot(len(panels), 1, i + 1))
@@ -123,15 +132,20 @@ def convergence(metrics: Sequence[dict[str, float]]) -> Picture | None:
     epochs = len(metrics)
     alt = f"Curves over {epochs} epochs: {'; '.join(described)}."
     caption = (
-        "Shares lie between 0 and 1 (1 = all). When corrected labels help, the accuracy on "
-        "held-out data keeps rising instead of falling after the first epochs."
+        "Shares lie between 0 and 1 (1 = all). Accuracy is agreement with the labels in use: the "
+        "corrected ones for training, those that the validation rows came with for validation. "
+        "Where the latter are wrong a good network disagrees with them, so its accuracy there ends "
+        "near the share of right labels; a fall after the first epochs would mean that it learns "
+        "wrong labels by heart."
     )
+    if "label_accuracy" in shares:
+        caption += " Label accuracy: the share of the labels in use that are right, in truth."
     return Picture("Convergence during training", _svg(figure, alt), caption)
 
 
 def reliability_diagram(found: Reliability) -> Picture:
     """Stated probability against how often the given label agreed, for bins that hold samples."""
-    figure, axes = _axes(5.0, 4.0)
+    figure, axes = _axes(WIDE, 4.0)
     shown = found.count >= min(FEW, int(found.count.max()))
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", label="perfectly calibrated")
     axes.plot(
@@ -164,7 +178,7 @@ def reliability_diagram(found: Reliability) -> Picture:
 
 def radius_histogram(radius: NDArray[np.floating], symmetric: bool) -> Picture:
     """How wrong the probabilities may be, row by row, before the implied label changes."""
-    figure, axes = _axes(7.0, 3.0)
+    figure, axes = _axes(WIDE, 4.0)
     values = np.asarray(radius, dtype=np.float64)
     top = max(float(np.quantile(values, 0.999)), 1e-6)
     axes.hist(np.minimum(values, top), bins=40, range=(0, top), color=PALETTE["green"])
@@ -194,10 +208,10 @@ def bound_curve(
     fit: TsybakovFit,
 ) -> Picture:
     """Theorem 2 against the model's error; NaN where its condition fails."""
-    figure, axes = _axes(7.0, 3.2)
-    axes.plot(eps, fitted, color=PALETTE["blue"], label="with the fitted constant")
+    figure, axes = _axes(WIDE, 3.2)
+    axes.plot(eps, fitted, color=PALETTE["blue"], label="margins as fitted")
     axes.plot(
-        eps, envelope, color=PALETTE["orange"], linestyle="--", label="with an upper envelope"
+        eps, envelope, color=PALETTE["orange"], linestyle="--", label="margins never understated"
     )
     axes.set(
         xlim=(0, float(eps[-1])),
@@ -208,15 +222,16 @@ def bound_curve(
     _legend_above(axes)
     half = float(eps[np.searchsorted(np.nan_to_num(envelope, nan=np.inf), 0.5) - 1])
     alt = (
-        f"The bound grows from 0 with the model's error ε; with the envelope it stays below one "
-        f"half up to about ε = {max(half, 0.0):.3g}."
+        f"The bound grows from 0 with the model's error ε; with the dashed line it stays below "
+        f"one half up to about ε = {max(half, 0.0):.3g}."
     )
     caption = (
-        "Theorem 2 of Zheng et al. (2020): how many right labels the test can flag at most, if no "
-        "probability of the model is off by more than ε. Drawn with the estimated noise matrix and "
-        f"the margins that it implies (C = {fit.C:.2g}, λ = {fit.lam:.2g}); both are estimates, "
-        "and ε is not known, so read the shape, not a promise. A value of 1 says nothing; the "
-        "curve ends where the theorem's condition fails."
+        "Theorem 2 of Zheng et al. (2020): the share of right labels that the test can flag at "
+        "most, if no probability of the model is off by more than ε. Drawn with the estimated "
+        f"noise matrix and the margins that it implies (C = {fit.C:.2g}, λ = {fit.lam:.2g}; "
+        f"dashed with C = {fit.envelope:.2g}, which covers every point of that fit). These are "
+        "estimates, and ε is not known, so read the shape, not a promise. A value of 1 says "
+        "nothing; the curve ends where the theorem's condition fails."
     )
     return Picture("Bound against the model's error", _svg(figure, alt), caption)
 
@@ -243,6 +258,8 @@ def _curves(metrics: Sequence[dict[str, float]]) -> tuple[dict[str, Any], dict[s
 
 
 def _words(name: str) -> str:
+    if name.startswith("val_"):
+        name = f"validation_{name[4:]}"
     return name[:40].replace("_", " ").replace("$", "＄")  # "$" starts mathematics in matplotlib
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from adacorr._version import __version__
 from adacorr.core.transition import Transition
+from adacorr.core.validation import InputError
 from adacorr.items import Items, thumbnail
 from adacorr.report import diagnostics, figures
 from adacorr.report.figures import Picture
@@ -68,8 +69,14 @@ def write_report(run: Run, output: Path | None = None) -> Path:
     """
     html = render(RunData.open(run))
     target = run.file("report.html") if output is None else Path(output)
-    with atomic(target) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+    try:
+        with atomic(target) as temporary:
+            temporary.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{target}: expected a place that can be written, got {error.strerror}; "
+            "choose another with --output"
+        ) from error
     return target
 
 
@@ -101,7 +108,9 @@ def _context(data: RunData) -> dict[str, Any]:
         "summary": summary,
         "n_classes": data.n_classes,
         "delta": delta,
-        "story": _story(summary, delta, _text(data, "method", "name")),
+        "story": _story(data, summary, delta),
+        "automatic": _automatic(data),
+        "lasting": _lasting(data),
         "noise": _noise_rate(data, transition),
         "wrong": _expected_wrong(data, summary),
         "missed": data.number("result", "expected_missed_errors") or summary.expected_missed,
@@ -113,7 +122,7 @@ def _context(data: RunData) -> dict[str, Any]:
         "ratios": figures.ratio_histogram(summary, delta),
         "convergence": figures.convergence(_curves(data)),
         "reliability": None if calibration is None else figures.reliability_diagram(calibration),
-        "off_line": calibration is not None and calibration.error > diagnostics.LARGE_GAP,
+        "mismatch": None if calibration is None else diagnostics.mismatch(calibration),
         "radius": diagnostics.radius_picture(sample, transition),
         "bounds": diagnostics.bound_picture(sample, transition),
         "certain": _examples(data, summary.certain, items),
@@ -123,24 +132,48 @@ def _context(data: RunData) -> dict[str, Any]:
     }
 
 
-def _story(summary: Summary, delta: float | None, method: str | None) -> str:
+def _story(data: RunData, summary: Summary, delta: float | None) -> str:
     """What was done, in two sentences."""
+    method = _text(data, "method", "name")
     trained = f"was trained with {method} and " if method else ""
-    limit = f"below δ = {delta:g}" if delta is not None else "below the run's threshold"
+    begin = f"A model {trained}gave each of {summary.n:,} samples a probability per class"
+    if summary.n_flipped == 0:
+        return f"{begin}. No label was changed."
     kept = summary.n - summary.n_flipped
     return (
-        f"A model {trained}gave each of {summary.n:,} samples a probability per class, and a label "
-        "was changed to the most probable class when the likelihood ratio, P(given class) divided "
-        f"by P(most probable class), was {limit}. That changed {summary.n_flipped:,} labels "
+        f"{begin}, and {_rule(data, delta)}. That changed {summary.n_flipped:,} labels "
         f"({summary.changed_share:.1%}) and kept {kept:,}."
     )
+
+
+def _rule(data: RunData, delta: float | None) -> str:
+    if _automatic(data):
+        return (
+            "a label was changed when another class was more probable than the given one, in the "
+            "light of a noise model fitted to the labels"
+        )
+    limit = f"below δ = {delta:g}" if delta is not None else "below the run's threshold"
+    return (
+        "a label was changed to the most probable class when the likelihood ratio, P(given "
+        f"class) divided by P(most probable class), was {limit}"
+    )
+
+
+def _automatic(data: RunData) -> bool:
+    """Were the labels changed by the posterior of a fitted noise model, not by a threshold?"""
+    return "auto" in (data.section("correct").get("delta"), data.section("method").get("delta"))
+
+
+def _lasting(data: RunData) -> bool:
+    """Is there a run directory to review? `adacorr correct --report` alone leaves none."""
+    return not data.run.path.resolve().name.startswith(".")
 
 
 def _title(data: RunData) -> str:
     """The run's folder; or its source, for a report without a lasting run directory."""
     name = data.run.path.resolve().name
     source = data.section("data").get("source")
-    if name.startswith(".") and isinstance(source, str) and source:
+    if not _lasting(data) and isinstance(source, str) and source:
         name = Path(source).name
     return clean_text(name or "run")
 
@@ -186,19 +219,20 @@ def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
 
 
 def _expected_wrong(data: RunData, summary: Summary) -> Estimate:
+    if summary.n_flipped == 0:
+        return Estimate(0.0, "nothing was changed")
     stored = data.number("result", "expected_wrong_flips")
     held_out = data.number("result", "held_out")
     if stored is not None and stored >= 0 and held_out is not None:
         return Estimate(
             stored,
-            f"the network's last word, calibrated on {held_out:,.0f} rows held out of training",
+            "from the network that made the final labels, calibrated on the given labels of "
+            f"{held_out:,.0f} rows held out of training",
         )
     if stored is not None and stored >= 0:
         return Estimate(stored, "estimated when the labels were corrected")
     if summary.expected_wrong is not None:
         return Estimate(summary.expected_wrong, "sum of 1 − confidence over the changed labels")
-    if summary.n_flipped == 0:
-        return Estimate(0.0, "nothing was changed")
     return Estimate(None, "this run stores no confidence per label")
 
 
