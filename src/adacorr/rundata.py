@@ -113,7 +113,7 @@ class RunData:
         """The finite numbers of each epoch's record."""
         try:
             records = self.run.metrics()
-        except (RecursionError, UnicodeDecodeError, MemoryError) as error:
+        except (RecursionError, ValueError, MemoryError) as error:
             path = self.run.file("metrics.jsonl")
             raise InputError(f"{path}: expected one JSON object per line, got {error}") from error
         return [{k: float(v) for k, v in record.items() if _is_number(v)} for record in records]

@@ -56,8 +56,14 @@ def where(page):
     return page.text_content("#where")
 
 
+def settled(page):
+    """Nothing is under way: a key pressed before would be ignored, and waited for in vain."""
+    page.wait_for_function("() => !document.body.classList.contains('busy')")
+
+
 def press(page, key):
     """A key, and the page has moved on to another change."""
+    settled(page)
     before = where(page)
     page.keyboard.press(key)
     page.wait_for_function(
@@ -175,7 +181,8 @@ def test_grid_audit_and_filter(make_run, serve_here, open_store, visit):
 
     page.keyboard.press("g")
     page.click("#audit-start")
-    page.wait_for_function("() => document.querySelector('#pair').disabled")
+    settled(page)  # the change shown before may be the first of the random order too
+    assert page.locator("#pair").is_disabled()
     store = open_store(run)
     order = store.audit_order()
     # The random order may begin with one of the three that the grid has just decided.
@@ -235,14 +242,32 @@ def test_a_failed_load_is_tried_again(make_run, serve_here, chromium):
     page.set_default_timeout(PATIENCE)
     enter(page, serve_here(make_run()), "Ann")
     before = where(page)
-    page.route("**/api/queue*", lambda route: route.abort(), times=1)
+    page.route("**/api/queue*", lambda route: route.abort())
     page.select_option("#order", "certain")
     page.wait_for_selector("#banner:not([hidden])")
+    page.unroute("**/api/queue*")  # not before: a second try that succeeds hides the banner
     page.wait_for_function(
         "old => document.querySelector('#where').textContent !== old", arg=before
     )
     assert page.locator("#banner").is_hidden()
     context.close()
+
+
+def test_enter_alone_chooses_no_class_and_keys_work_after_a_list(make_run, serve_here, visit):
+    page = visit(serve_here(make_run()))
+    page.keyboard.press("o")
+    page.wait_for_selector("#other-dialog[open]")
+    assert page.locator("#other-list [aria-selected=true]").count() == 0
+    page.keyboard.press("Enter")
+    assert page.locator("#other-dialog").is_visible()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#other-dialog", state="hidden")
+
+    page.dispatch_event("#order", "pointerdown")  # a choice by mouse gives the keyboard back
+    page.focus("#order")
+    page.select_option("#order", "certain")
+    press(page, "a")
+    assert "1 of" in page.text_content("#counts")
 
 
 def test_withheld_changes_are_marked(make_run, serve_here, visit):
@@ -288,7 +313,8 @@ def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_stor
     serve(run, port=port)
     page.keyboard.press("a")
     page.wait_for_selector("#banner button")
-    page.click("#banner button")
+    with page.expect_navigation():  # the old page looks the same until it is gone
+        page.click("#banner button")
     page.wait_for_selector("#single:not([hidden])")
     page.wait_for_function("() => document.querySelector('#counts').textContent.startsWith('1 of')")
     press(page, "a")

@@ -33,6 +33,15 @@ def expected(run, store, unreviewed):
     return answer
 
 
+def test_the_data_that_the_run_came_from_are_never_overwritten(make_run, tmp_path):
+    table = tmp_path / "things.csv"
+    table.write_text("label\ncat\n")
+    data, store = open_review(make_run(data={"source": str(table)}))
+    with pytest.raises(InputError, match="expected a name other than the run's own data"):
+        export(data, store, tmp_path / "run" / ".." / "things.csv")
+    assert table.read_text() == "label\ncat\n"
+
+
 @pytest.mark.parametrize("unreviewed", ["keep", "accept"])
 def test_parquet_equals_the_decisions(reviewed, tmp_path, unreviewed):
     run, data, store = reviewed

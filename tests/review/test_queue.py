@@ -1,8 +1,10 @@
+import time
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from adacorr.review.queue import Queue, audited, load_flips
+from adacorr.review.queue import LEASE_SECONDS, Queue, audited, load_flips
 from adacorr.rundata import RunData
 
 
@@ -72,6 +74,11 @@ def test_people_get_different_flips_until_the_hold_ends(flips, queue, monkeypatc
     mine, theirs = (queue.next(state, "doubtful", who, 8) for who in ("a", "b"))
     assert not set(mine) & set(theirs)
     assert queue.next(state, "doubtful", "a", 8) == mine
+    now = time.monotonic()
+    monkeypatch.setattr("time.monotonic", lambda: now + LEASE_SECONDS - 1)
+    queue.keep("a")  # its page is still open
+    monkeypatch.setattr("time.monotonic", lambda: now + LEASE_SECONDS + 1)
+    assert queue.next(state, "doubtful", "b", 8) == theirs
     monkeypatch.setattr("time.monotonic", lambda: 1e12)
     assert queue.next(state, "doubtful", "b", 8) == mine
 

@@ -17,6 +17,7 @@ import numpy as np
 from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.background import BackgroundTask
 
@@ -116,8 +117,7 @@ class Desk:
 
     def progress(self) -> dict[str, Any]:
         """Counts, the audit, and who has decided how much."""
-        self.store.refresh()
-        state = self.store.state
+        state = self.store.current()
         counts = np.bincount(state, minlength=5)
         return {
             "total": len(self.flips),
@@ -126,14 +126,14 @@ class Desk:
             "other": int(counts[OTHER]),
             "skipped": int(counts[SKIP]),
             "reviewers": self.store.counts_by_reviewer(),
-            "audit": self.audit(),
+            "audit": self.audit(state),
             "note": self.items.note(wait=False),
         }
 
-    def audit(self) -> dict[str, Any]:
+    def audit(self, state: NDArray[np.int8]) -> dict[str, Any]:
         """The Clopper-Pearson limit on the flip error, from the audit sample alone."""
         total = len(self.queue.orders["audit"])
-        reviewed, wrong = audited(self.queue.orders["audit"], self.store.state)
+        reviewed, wrong = audited(self.queue.orders["audit"], state)
         answer: dict[str, Any] = {
             "total": total,
             "reviewed": reviewed,
@@ -261,7 +261,9 @@ def _add_reads(app: FastAPI, desk: Desk) -> None:
         }
 
     @app.get("/api/progress")
-    def progress() -> dict[str, Any]:
+    def progress(client: Client | None = None) -> dict[str, Any]:
+        if client is not None:
+            desk.queue.keep(client)
         return desk.progress()
 
     @app.get("/api/queue")
@@ -272,9 +274,8 @@ def _add_reads(app: FastAPI, desk: Desk) -> None:
         given: ClassNumber | None = None,
         proposed: ClassNumber | None = None,
     ) -> list[dict[str, Any]]:
-        desk.store.refresh()
         pair = None if given is None or proposed is None else (given, proposed)
-        found = desk.queue.next(desk.store.state, order, client, limit, pair)
+        found = desk.queue.next(desk.store.current(), order, client, limit, pair)
         return [desk.item(flip) for flip in found]
 
     @app.get("/api/fields/{flip}")

@@ -42,6 +42,9 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
             "export: expected a name other than the run's own labels.parquet, which keeps the "
             "given labels"
         )
+    source = data.section("data").get("source")
+    if isinstance(source, str) and path.resolve() == Path(source).resolve():
+        raise InputError(f"export: expected a name other than the run's own data, got {path}")
     store.refresh()
     with atomic(path) as temporary:
         _write(temporary, kind, final_labels(data, store, unreviewed))

@@ -122,6 +122,13 @@ class Queue:
             self._hold(client, picked)
         return picked
 
+    def keep(self, client: str) -> None:
+        """Its page is still open: what `client` holds stays its own for a while longer."""
+        until = time.monotonic() + LEASE_SECONDS
+        with self._lock:
+            mine = [flip for flip, (holder, _) in self._holder.items() if holder == client]
+            self._holder.update(dict.fromkeys(mine, (client, until)))
+
     def _taken_by_others(self, client: str) -> set[int]:
         now = time.monotonic()
         self._holder = {f: held for f, held in self._holder.items() if held[1] > now}

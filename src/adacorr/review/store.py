@@ -112,6 +112,12 @@ class Store:
             )
             self._seen_id = int(newest)
 
+    def current(self) -> NDArray[np.int8]:
+        """The state of every flip; a copy, as others go on deciding meanwhile."""
+        with self._lock:
+            self.refresh()
+            return self.state.copy()
+
     def decide(self, decisions: Sequence[Decision], reviewer: str) -> list[Entry]:
         """Write decisions in one transaction; return those refused because another one stands.
 
@@ -150,15 +156,17 @@ class Store:
 
     def reviewers(self) -> dict[int, str]:
         """Flip -> who made the decision that stands."""
-        names = list(self._people)
-        decided = np.flatnonzero(self.state != OPEN)
-        return {int(flip): names[self._person[flip]] for flip in decided}
+        with self._lock:
+            names = list(self._people)
+            decided = np.flatnonzero(self.state != OPEN)
+            return {int(flip): names[self._person[flip]] for flip in decided}
 
     def counts_by_reviewer(self) -> dict[str, int]:
         """How many standing verdicts (not skips) each person has given, most first."""
-        judged = (self.state != OPEN) & (self.state != SKIP)
-        counts = np.bincount(self._person[judged], minlength=len(self._people))
-        found = [(name, int(n)) for name, n in zip(self._people, counts, strict=True) if n]
+        with self._lock:  # a newcomer's first decision must not come in between
+            judged = (self.state != OPEN) & (self.state != SKIP)
+            counts = np.bincount(self._person[judged], minlength=len(self._people))
+            found = [(name, int(n)) for name, n in zip(self._people, counts, strict=True) if n]
         return dict(sorted(found, key=lambda item: (-item[1], item[0]))[:50])
 
     def audit_order(self) -> NDArray[np.int64]:

@@ -50,7 +50,7 @@ function tabName() {
 const client = tabName();
 
 export const run = () => ask("/api/run");
-export const progress = () => ask("/api/progress");
+export const progress = () => ask(`/api/progress?client=${client}`);
 export const fields = (flip) => ask(`/api/fields/${flip}`);
 export const imageAddress = (flip) => `/api/image/${flip}`;
 export const decide = (reviewer, decisions) => post("/api/decide", { reviewer, decisions });

@@ -1,7 +1,7 @@
 // The review page: one change at a time or a grid, keyboard first.
 
 import * as api from "/api.js";
-import { $, card, element, fillThumb, number, say, showItem, showProgress, showSample } from "/view.js";
+import { $, card, element, fillThumb, number, say, showItem, showPixels, showProgress, showSample } from "/view.js";
 
 const AHEAD = 8; // changes fetched at once; the next ones are ready before they are needed
 const GRID = 24;
@@ -15,6 +15,7 @@ const state = {
   grid: false,
   queue: [], // the first one is on screen
   round: 0, // grows with every change of the queue: an older answer of the server is out of date
+  told: 0, // grows with every count that the server has sent
   busy: false,
   again: false, // order, filter or layout have changed since the queue was asked for
   stale: false,
@@ -120,6 +121,7 @@ async function exclusively(work) {
 }
 
 function update(progress) {
+  state.told += 1;
   state.total = progress.total;
   $("note").textContent = progress.note ?? "";
   $("note").hidden = !progress.note;
@@ -254,7 +256,7 @@ function toggleGrid() {
 // --- another class ------------------------------------------------------------------------
 
 let matches = [];
-let marked = 0;
+let marked = -1;
 
 function openOther() {
   if (state.busy || state.grid || !state.queue.length) return;
@@ -271,9 +273,10 @@ function listClasses() {
   const inside = ({ name }) => name.toLowerCase().includes(typed);
   const exact = all.filter(({ label }) => String(label) === typed);
   matches = [...new Set([...exact, ...all.filter(begins), ...all.filter(inside)])].slice(0, 50);
-  marked = 0;
   $("other-list").replaceChildren(...matches.map(classOption));
-  mark(0);
+  marked = -1; // nothing typed, nothing marked: Enter alone must not choose the first class
+  $("other-input").removeAttribute("aria-activedescendant");
+  if (typed) mark(0);
 }
 
 function classOption({ name, label }, at) {
@@ -281,6 +284,10 @@ function classOption({ name, label }, at) {
   option.id = `class-${label}`;
   option.setAttribute("role", "option");
   option.append(element("kbd", "", label), element("span", "", name));
+  const { given, proposed } = state.queue[0];
+  if (label === given || label === proposed) {
+    option.append(element("small", "", label === given ? "given" : "suggested"));
+  }
   option.addEventListener("click", () => chooseClass(at));
   return option;
 }
@@ -413,7 +420,14 @@ function setOrder(order) {
     $("pair").value = "";
   }
   $("pair").disabled = audit;
+  $("pair").title = audit ? "A filtered sample would say nothing about all changes" : "";
   restart();
+}
+
+function startAudit() {
+  setOrder("audit");
+  $("audit-start").blur(); // or Space would start it again
+  window.scrollTo(0, 0); // on a phone the panel is far below the change
 }
 
 function setPair(value) {
@@ -440,7 +454,7 @@ function wire() {
     "help-open": KEYS["?"],
     "help-close": () => $("help-dialog").close(),
     "other-cancel": () => $("other-dialog").close(),
-    "audit-start": () => setOrder("audit"),
+    "audit-start": startAudit,
     "name-ok": setName,
     who: askName,
   };
@@ -448,6 +462,7 @@ function wire() {
   document.addEventListener("keydown", onKey);
   $("order").addEventListener("change", (event) => setOrder(event.target.value));
   $("pair").addEventListener("change", (event) => setPair(event.target.value));
+  for (const id of ["order", "pair"]) letGoAfterPointer($(id));
   $("cards").addEventListener("click", (event) => {
     const button = event.target.closest("button.card");
     if (button) select(button, button.getAttribute("aria-pressed") !== "true");
@@ -459,9 +474,16 @@ function wire() {
   for (const radio of document.querySelectorAll('input[name="unreviewed"]')) {
     radio.addEventListener("change", linkExport);
   }
-  $("picture").addEventListener("load", ({ target }) => {
-    target.classList.toggle("pixels", target.naturalWidth < 160);
-  });
+  $("picture").addEventListener("load", showPixels);
+}
+
+// A list keeps the focus and takes letters as a search. Whoever chose with the mouse goes on with
+// the keys A, R, ...; whoever chose with the keys stays in the list.
+function letGoAfterPointer(list) {
+  let pointed = false;
+  list.addEventListener("pointerdown", () => (pointed = true));
+  list.addEventListener("keydown", () => (pointed = false));
+  list.addEventListener("change", () => pointed && list.blur());
 }
 
 function listPairs(pairs) {
@@ -473,16 +495,16 @@ function listPairs(pairs) {
   }
 }
 
+async function count() {
+  const told = state.told;
+  const progress = await api.progress();
+  if (told === state.told) update(progress); // else a decision's answer was newer
+}
+
 async function poll() {
   if (document.visibilityState !== "visible" || state.busy) return;
   if (state.stale) await restart();
-  const round = state.round;
-  try {
-    const progress = await api.progress();
-    if (round === state.round) update(progress); // else a decision's answer was newer
-  } catch (error) {
-    trouble(error);
-  }
+  await count().catch(trouble);
 }
 
 function introduce(run) {
@@ -498,7 +520,7 @@ function introduce(run) {
 async function start() {
   wire();
   await restart();
-  const counted = api.progress().then(update); // not before: the first change matters more
+  const counted = count(); // not before: the first change matters more
   state.person = recall("name") ?? "";
   $("who").textContent = state.person || "Your name";
   if (!state.person) askName();

@@ -19,8 +19,10 @@ export function showProgress(progress) {
   $("bar-reject").style.width = share(rejected + other);
   $("bar").setAttribute("aria-valuemax", total);
   $("bar").setAttribute("aria-valuenow", decided);
-  const later = skipped ? `, ${number(skipped)} skipped` : "";
-  $("counts").textContent = `${number(decided)} of ${number(total)} decided: ${number(accepted)} accepted, ${number(rejected + other)} not${later}`;
+  const parts = [`${number(accepted)} accepted`, `${number(rejected)} rejected`];
+  if (other) parts.push(`${number(other)} other class`);
+  if (skipped) parts.push(`${number(skipped)} skipped`);
+  $("counts").textContent = `${number(decided)} of ${number(total)} decided: ${parts.join(", ")}`;
   showAudit(progress.audit);
   const people = Object.entries(progress.reviewers).map(([name, count]) =>
     element("li", "", `${name}: ${number(count)}`),
@@ -98,6 +100,11 @@ export function showSample(item, sample, address, names) {
   $("no-sample").hidden = sample.image || lines.length > 0;
 }
 
+// A small picture is enlarged pixel by pixel, a large one smoothly.
+export function showPixels({ target }) {
+  target.classList.toggle("pixels", target.naturalWidth < 160);
+}
+
 export function fieldLines(fields, limit) {
   return Object.entries(fields)
     .slice(0, limit)
@@ -120,8 +127,9 @@ export function card(item, names) {
     element("span", "arrow", " → "),
     element("span", "to", names[item.proposed]),
   );
-  const sure = item.confidence === null ? `ratio ${item.ratio.toFixed(3)}` : `${percent(item.confidence)} sure`;
-  made.append(sample, change, element("span", "sure", item.withheld ? `${sure} · withheld` : sure));
+  const sure = item.confidence === null ? `ratio ${item.ratio.toFixed(3)}` : `${percent(item.confidence)} likely right`;
+  const about = [`index ${item.sample}`, sure, ...(item.withheld ? ["withheld"] : [])];
+  made.append(sample, change, element("span", "sure", about.join(" · ")));
   const line = element("li");
   line.append(made);
   return line;
@@ -133,6 +141,7 @@ export function fillThumb(button, sample, address) {
     const picture = element("img");
     picture.alt = "";
     picture.loading = "lazy";
+    picture.addEventListener("load", showPixels);
     picture.src = address;
     thumb.replaceChildren(picture);
   } else {
