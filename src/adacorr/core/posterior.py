@@ -15,8 +15,10 @@ alone (:mod:`adacorr.core.calibration`), in these steps:
 5. No calibration can tell a confident mistake of the model from a wrong label. A share of the
    model's own expected errors is taken to be confident (`CONFIDENT_SHARE`), and competes with the
    noise for every confident disagreement. Where it explains as much, nothing is changed.
-6. If the most confident rows show clearly more noise than the fit, the model may have learnt the
-   noise itself; T is then read off those rows and f is freed of it (:func:`_anchored`).
+6. The model may have learnt the noise itself. T as the most confident rows show it is then the
+   first belief, and f is freed of it; the likelihood of held-out rows decides (:func:`_anchored`).
+7. Noise of one class beyond that of the least noisy one may be mistakes of the model in that class
+   (a linear model has them); as far as they can explain it, they do (:func:`_split`).
 
 docs/auto-rule.md has the measurements, failures included.
 """
@@ -47,7 +49,9 @@ RIDGES = (300.0, 30.0, 3.0)
 MAX_FULL_CLASSES = 32  # above, a full map costs more than the rest of the rule together
 MAX_MATRIX_CLASSES = 128  # above, the noise is one rate with uniform targets
 ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
-ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to be heard
+ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to win a draw
+LEARNT = 0.9  # of that noise is taken out of f; all of it would make every row look certain
+EXCESS_SHARE = 0.5  # of a class's model errors may be confident, where its noise stands out
 UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
 TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right"
@@ -92,7 +96,8 @@ class PosteriorRule:
     ----------
     T : (K, K), ``T[i, j] = P(given = j | true = i)``.
     weight, bias : eta = softmax(weight.T @ log f + bias); a number or (K, K), and (K,).
-    model_error : how often the model is taken to be confidently wrong.
+    model_error : how often the model is taken to be confidently wrong; a number, or (K,) by the
+        predicted class.
     unmix : removes the noise from f first, where f itself is saturated by it.
     active : False where the fit gives no ground for any change; every label is then kept.
     max_flip_error : flips whose probability of being wrong reaches this are withheld for review.
@@ -102,7 +107,7 @@ class PosteriorRule:
     T: Array
     weight: Array
     bias: Array
-    model_error: float = 0.0
+    model_error: float | Array = 0.0
     unmix: Unmix | None = None
     active: bool = True
     max_flip_error: float | None = None
@@ -120,10 +125,11 @@ class PosteriorRule:
             features = self.unmix.apply(features)
         logits = combine(self.weight, features) if self.weight.ndim else self.weight * features
         eta = softmax(logits + self.bias[:, None])
-        if self.model_error:
+        if np.any(self.model_error):
             top = eta.argmax(axis=0)
-            eta *= 1 - self.model_error
-            eta += (self.model_error * _flip_targets(self.T)).T.take(top, axis=1)
+            error = np.broadcast_to(self.model_error, len(self.T))
+            eta *= (1 - error)[top]
+            eta += (error[:, None] * _flip_targets(self.T)).T.take(top, axis=1)
         return posterior(eta, self.T, labels)[0]
 
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
@@ -171,44 +177,83 @@ def fit_posterior(
         rule, eta = _fit_rule(labels, features, T)
         if T is None:
             rule, eta = _anchored(labels, features, rule, eta)
+            rule = _split(rule, eta)
     rule = replace(rule, max_flip_error=max_flip_error)
     return _judge(rule, labels, pred_probs[rows], eta, known=T is not None)
 
 
 def _fit_rule(
-    labels: NDArray[np.int64], features: Array, T: Array | None
+    labels: NDArray[np.int64], features: Array, T: Array | None, belief: Array | None = None
 ) -> tuple[PosteriorRule, Array]:
-    """The rule, and the held-out clean posterior (K, N) of the rows it was fitted to."""
-    fit, held_out = _fit_map(labels, features, T)
-    matrix = fit.T if T is not None else _shrink(labels, held_out, fit.T)
+    """The rule, and the held-out clean posterior (K, N) of the rows it was fitted to.
+
+    T is fixed if given; else `belief`, by default "no noise", counts as `TRUST` of the rows.
+    """
+    k, n = features.shape
+    prior = None if T is not None else TRUST * n / k * (np.eye(k) if belief is None else belief)
+    if T is not None:
+        guess = T
+    elif belief is not None:
+        guess = belief
+    else:
+        guess = _confident_counts(labels, features, 0.5) + np.eye(k) + 0.1 / k
+        guess /= guess.sum(axis=1, keepdims=True)
+    fit, held_out = _fit_map(labels, features, guess, prior)
+    matrix = fit.T if T is not None else _shrink(labels, held_out, fit.T, belief)
     sharpness = _temperature(labels, held_out, matrix)
     eta = softmax(sharpness * held_out)
-    model_error = CONFIDENT_SHARE * float(1 - eta.max(axis=0).mean())
+    model_error = np.full(len(matrix), CONFIDENT_SHARE * float(1 - eta.max(axis=0).mean()))
     return PosteriorRule(matrix, sharpness * fit.weight, sharpness * fit.bias, model_error), eta
+
+
+def _split(rule: PosteriorRule, eta: Array) -> PosteriorRule:
+    """Read noise of a class beyond the least noisy one as confident mistakes of the model.
+
+    Only up to `EXCESS_SHARE` of the errors expected where it predicts that class, and beyond what
+    chance explains: the smallest of K estimates lies about ``sqrt(2 log K)`` deviations too low,
+    and a label of noise rate r weighs ``(1 - r K / (K - 1)) ** 2`` of a clean one.
+    """
+    k = len(rule.T)
+    predicted, rate = eta.argmax(axis=0), 1 - np.diag(rule.T)
+    size = np.bincount(predicted, minlength=k)
+    doubt = np.bincount(predicted, 1 - eta.max(axis=0), minlength=k) / np.maximum(size, 1)
+    rows = np.maximum(size * (1 - rate * k / (k - 1)) ** 2, 1e-9)
+    least = (rate + np.sqrt(2 * np.log(k) * (rate * rows + 1)) / rows).min()
+    excess = np.clip(rate - least, 0, EXCESS_SHARE * doubt)
+    T = rule.T + excess[:, None] * (np.eye(k) - _flip_targets(rule.T))
+    return replace(rule, T=T, model_error=rule.model_error + excess)
 
 
 def _anchored(
     labels: NDArray[np.int64], features: Array, rule: PosteriorRule, eta: Array
 ) -> tuple[PosteriorRule, Array]:
-    """Another explanation, if the most confident rows show noise that the first one denies.
+    """Another explanation, where it is the likelier one: the model has learnt the noise.
 
     A model that has learnt the noise perfectly, f = eta @ T, also fits with T = I: "every row is
     ambiguous". Then nothing but the usual anchor assumption decides (each class has rows that
     belong to it for sure): T is read off the most confident rows, and f is freed of it. This
-    reading is taken only when it explains the held-out labels no worse.
+    reading is taken when the first one denies noise that those rows show, and it explains the
+    held-out labels no worse.
+
+    With two classes the likelihood is flat between the two readings: there is no second best class
+    whose pattern would tell. So they are always compared, most of the noise is taken out of f, and
+    what the confident rows show is only the belief that T starts from.
     """
     k = len(features)
     plain = maximise(labels, features, np.eye(k), prior=None, ridge=None)
     counts = _confident_counts(labels, plain.logits(features), ANCHOR_SHARE)
     anchors = shrunk_transition(counts, trust=0.0)
-    share = eta.mean(axis=1)
-    if share @ (np.diag(rule.T) - np.diag(anchors)) < ANCHOR_EXCESS:
+    denied = eta.mean(axis=1) @ (np.diag(rule.T) - np.diag(anchors)) >= ANCHOR_EXCESS
+    if k > 2 and not denied:
         return rule, eta
-    unmix = Unmix(plain.weight, plain.bias, np.linalg.pinv(anchors).astype(np.float64))
-    other, other_eta = _fit_rule(labels, unmix.apply(features), anchors)
-    gain = np.log(posterior(other_eta, anchors, labels)[1])
+    learnt = anchors if k > 2 else (1 - LEARNT) * np.eye(k) + LEARNT * anchors
+    unmix = Unmix(plain.weight, plain.bias, np.linalg.pinv(learnt).astype(np.float64))
+    known, belief = (anchors, None) if k > 2 else (None, anchors)
+    other, other_eta = _fit_rule(labels, unmix.apply(features), known, belief)
+    gain = np.log(posterior(other_eta, other.T, labels)[1])
     gain -= np.log(posterior(eta, rule.T, labels)[1])
-    if gain.sum() < -2 * gain.std() * np.sqrt(len(gain)):
+    slack = 2 * gain.std() * np.sqrt(len(gain)) if denied else 0.0
+    if gain.sum() < -slack:
         return rule, eta
     return replace(other, unmix=unmix), other_eta
 
@@ -233,7 +278,7 @@ def _judge(
         note = NOTE_FEW
     elif not known and log_likelihood(eta, rule.T, labels) <= guessing + k:
         note = NOTE_BLIND
-    elif not known and eta.mean(axis=1) @ (1 - np.diag(rule.T)) <= 2 * rule.model_error:
+    elif not known and eta.mean(axis=1) @ (1 - np.diag(rule.T) - 2 * rule.model_error) <= 0:
         note = NOTE_TRUST
     else:
         active = True
@@ -241,14 +286,12 @@ def _judge(
     return replace(rule, active=active, summary=summary)
 
 
-def _fit_map(labels: NDArray[np.int64], features: Array, T: Array | None) -> tuple[Fit, Array]:
+def _fit_map(
+    labels: NDArray[np.int64], features: Array, guess: Array, counts: Array | None
+) -> tuple[Fit, Array]:
     """The map, as flexible as held-out rows allow, and its held-out logits (K, N)."""
     k, n = features.shape
-    guess = T
-    if guess is None:
-        guess = _confident_counts(labels, features, 0.5) + np.eye(k) + 0.1 / k
-        guess /= guess.sum(axis=1, keepdims=True)
-    prior = None if T is not None else np.eye(k) * TRUST * n / k + 0.02
+    prior = None if counts is None else counts + 0.02
     first = maximise(labels, features, guess, prior=prior, ridge=None)
     scale = max(float(first.weight), 0.05)
     scaled = scale * features
@@ -309,14 +352,18 @@ def _confident_counts(labels: NDArray[np.int64], logits: Array, share: float) ->
     return counts
 
 
-def _shrink(labels: NDArray[np.int64], held_out: Array, T: Array) -> Array:
+def _shrink(labels: NDArray[np.int64], held_out: Array, T: Array, belief: Array | None) -> Array:
     """T from the expected counts of the held-out posterior, shrunk; a few turns settle it."""
     k, n = held_out.shape
     one_hot = np.zeros((n, k))
     one_hot[np.arange(n), labels] = 1.0
     eta = softmax(held_out)
     for _ in range(3):
-        T = shrunk_transition(posterior(eta, T, labels)[0] @ one_hot)
+        counts = posterior(eta, T, labels)[0] @ one_hot
+        if belief is None:
+            T = shrunk_transition(counts)
+        else:
+            T = shrunk_transition(counts + TRUST * n / k * belief, trust=0.0)
     return T
 
 
