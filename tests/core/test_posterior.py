@@ -132,6 +132,35 @@ def test_clean_labels_are_left_alone_whatever_the_confidence(k, temper):
     assert (corrected(rule, truth, f) == truth).mean() >= 0.995
 
 
+def test_confident_mistakes_in_one_class_are_not_taken_for_noise():
+    truth, eta = mixture(4000, 2, 2.0, 31)
+    mistaken = (eta[:, 1] > 0.5) & (np.random.default_rng(32).random(4000) < 0.03)
+    truth = np.where(mistaken, 0, truth)
+    assert (corrected(fit_posterior(truth, eta), truth, eta) == truth).mean() >= 0.995
+
+
+def test_large_noise_in_one_class_is_corrected():
+    truth, eta = mixture(4000, 2, 2.0, 33)
+    T = np.array([[1.0, 0.0], [0.25, 0.75]])
+    labels = noise.inject(truth, T, 34)
+    new = corrected(fit_posterior(labels, eta), labels, eta)
+    bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
+    assert (new == truth).mean() > bayes - 0.02
+    assert (new == truth).mean() > (labels == truth).mean() + 0.03
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.2])
+def test_two_classes_near_bayes_when_the_model_learnt_half_of_the_noise(rate):
+    truth, eta = mixture(4000, 2, 3.0, 35)
+    T = noise.uniform(2, rate)
+    labels = noise.inject(truth, T, 36)
+    f = eta @ noise.uniform(2, rate / 2)
+    rule = fit_posterior(labels, f)
+    bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
+    assert (corrected(rule, labels, f) == truth).mean() > bayes - 0.01
+    assert rule.summary["noise_rate"] == pytest.approx(rate, abs=0.03)
+
+
 def test_many_classes_share_one_noise_rate():
     truth, eta = mixture(1500, 150, 4.0, 29)
     labels = noise.inject(truth, noise.uniform(150, 0.3), 30)

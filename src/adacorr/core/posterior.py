@@ -54,7 +54,7 @@ LEARNT = 0.9  # of that noise is taken out of f; all of it would make every row 
 EXCESS_SHARE = 0.5  # of a class's model errors may be confident, where its noise stands out
 UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
-TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right"
+TRUST = 0.05  # of the rows, as pseudo-counts that say "the given label is right" (or a belief)
 _FIT_ELEMENTS = 500_000
 _FIT_ROWS = (2_000, 20_000)  # at least, at most
 _CHUNK_ELEMENTS = 1 << 16
@@ -211,13 +211,15 @@ def _split(rule: PosteriorRule, eta: Array) -> PosteriorRule:
 
     Only up to `EXCESS_SHARE` of the errors expected where it predicts that class, and beyond what
     chance explains: the smallest of K estimates lies about ``sqrt(2 log K)`` deviations too low,
-    and a label of noise rate r weighs ``(1 - r K / (K - 1)) ** 2`` of a clean one.
+    a label of noise rate r weighs ``(1 - r K / (K - 1)) ** 2`` of a clean one, and T of an anchored
+    rule of more than two classes rests on the most confident rows alone.
     """
     k = len(rule.T)
     predicted, rate = eta.argmax(axis=0), 1 - np.diag(rule.T)
     size = np.bincount(predicted, minlength=k)
     doubt = np.bincount(predicted, 1 - eta.max(axis=0), minlength=k) / np.maximum(size, 1)
-    rows = np.maximum(size * (1 - rate * k / (k - 1)) ** 2, 1e-9)
+    behind = ANCHOR_SHARE * size if rule.unmix is not None and k > 2 else size
+    rows = np.maximum(behind * (1 - rate * k / (k - 1)) ** 2, 1e-9)
     least = (rate + np.sqrt(2 * np.log(k) * (rate * rows + 1)) / rows).min()
     excess = np.clip(rate - least, 0, EXCESS_SHARE * doubt)
     T = rule.T + excess[:, None] * (np.eye(k) - _flip_targets(rule.T))
