@@ -220,3 +220,10 @@ def test_help_needs_no_torch():
     )
     assert done.stdout.splitlines()[-1] == "False"
     assert "--noise" in done.stdout
+
+
+def test_help_names_every_method():
+    from adacorr.cli.fit import fit
+    from adacorr.train import METHODS
+
+    assert [name for name in METHODS if name not in (fit.__doc__ or "")] == []

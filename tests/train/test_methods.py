@@ -23,6 +23,7 @@ from adacorr.train.methods import (
     Posterior,
 )
 from adacorr.train.methods.base import DROPPED, EpochEnd, Setting, Step
+from adacorr.train.methods.guard import Guard
 from adacorr.train.methods.noise_rate import estimate_noise_rate
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.snapshot import Snapshot
@@ -70,6 +71,7 @@ def finished_epochs(method, labels: torch.Tensor, until: int) -> torch.Tensor:
         method.loss(s)
         history.append(
             {"epoch": epoch, "loss": 1.0, "train_accuracy": 0.6}
+            | {"steps": 100 * epoch, "confidence": 0.6}
             | {"val_accuracy": 0.6, "val_loss": 1.0 + 0.1 * epoch}
         )
         before = labels.clone()
@@ -192,9 +194,10 @@ def test_stages_fill_the_run(make):
 # -- burn-in -------------------------------------------------------------------------------------
 
 
-def lines(accuracy, loss, train=0.5):
+def lines(accuracy, loss, train=0.5, *, confidence=0.5, steps=100):
     return [
         {"val_accuracy": a, "val_loss": b, "train_accuracy": train}
+        | {"confidence": confidence, "steps": steps}
         for a, b in zip(accuracy, loss, strict=True)
     ]
 
@@ -272,9 +275,60 @@ def test_auto_burn_in_is_logged_and_found_before_memorising(problem):
 def test_plateau_waits_for_a_net_that_still_learns_fast():
     rising = lines([None] * 14, [None] * 14)
     for epoch, line in enumerate(rising):
-        line["train_accuracy"] = min(0.1 * 1.2**epoch, 0.8)
+        line["train_accuracy"] = line["confidence"] = min(0.1 * 1.2**epoch, 0.8)
     epoch, _ = ends_at(rising)
     assert rising[epoch - 1]["train_accuracy"] == 0.8
+
+
+@pytest.mark.parametrize("unready", [{"confidence": 0.2}, {"steps": 20}])
+def test_plateau_waits_for_a_net_that_is_unsure_or_hardly_trained(unready):
+    standing = [0.5] * 12, [1.0] * 12
+    assert ends_at(lines(*standing))[0] == 3
+    assert ends_at(lines(*standing, **unready)) is None
+
+
+def surest_first(wrong_sure: int, wrong_unsure: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """100 labels of two classes, and predictions that disagree where they are told to."""
+    sure = torch.linspace(0.99, 0.51, 100)
+    labels = torch.zeros(100, dtype=torch.long)
+    labels[:wrong_sure] = 1
+    labels[50 : 50 + wrong_unsure] = 1
+    return labels, torch.stack([sure, 1 - sure], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("wrong_sure", "wrong_unsure", "withheld"),
+    [(10, 12, False), (10, 29, False), (10, 31, True), (0, 10, True), (0, 0, True)],
+)
+def test_guard_compares_the_nets_errors_with_the_labels(wrong_sure, wrong_unsure, withheld):
+    """Wrong labels: the share among the surest half; the net's errors: what comes on top."""
+    labels, f = surest_first(wrong_sure, wrong_unsure)
+    heard = []
+    guard = Guard(active=True)
+    end = EpochEnd(1, labels, f, lambda: f, (), heard.append)
+    assert guard.withholds(labels, end, first=True) is withheld
+    assert [line.split(":")[0] for line in heard] == ["no correction for now"] * withheld
+    assert not Guard(active=False).withholds(labels, end, first=True)
+
+
+def test_guard_stays_open():
+    guard, heard = Guard(active=True), []
+    for wrong in ((0, 10), (10, 10), (0, 10)):
+        labels, f = surest_first(*wrong)
+        end = EpochEnd(1, labels, f, f.clone, (), heard.append)
+        guard.withholds(labels, end, first=False)
+    assert not guard.closed
+    assert [line.split(":")[0] for line in heard] == ["correction begins"]
+
+
+@pytest.mark.parametrize("method", [AdaCorr(), AdaCorr(recipe="released"), Posterior()])
+def test_few_clean_samples_keep_their_labels(method):
+    """300 small images, 30 epochs: the net is right about nine in ten when correction is due."""
+    from adacorr.data import load
+
+    data = load("digits", subset=300, seed=100).train
+    result = fit(None, data.features, data.labels, method=method, epochs=30, seed=100)
+    assert (result.labels == data.labels).mean() >= 0.99
 
 
 def test_a_net_that_has_learnt_nothing_corrects_nothing():
@@ -420,7 +474,7 @@ def test_posterior_anchor_is_as_unsure_as_the_labels_are_noisy(rate):
     f = torch.from_numpy((0.94 * np.eye(K)[truth] + 0.02) @ T).float()
     method = Posterior(burn_in=1)
     method.start(Setting(given, K, EPOCHS, CPU))
-    line = {"val_loss": 1.0, "val_accuracy": 0.5, "train_accuracy": 0.5}
+    (line,) = lines([0.5], [1.0])
     out = method.end_epoch(EpochEnd(1, given, f, lambda: f, (line,), lambda _: None))
     assert torch.equal(out, given)  # the first correction comes later
     assert method.state()["rate"].item() == pytest.approx(rate, abs=0.05)

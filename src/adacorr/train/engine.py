@@ -262,13 +262,16 @@ class Engine:
     def _record(self, epoch: int, running: Tensor, losses: Tensor) -> dict[str, Any]:
         kept = self.state.labels != DROPPED
         right = (running.argmax(dim=1) == self.state.labels)[kept]
+        before = self.state.history[-1]["steps"] if self.state.history else 0
         val_accuracy, val_loss, self._right = self._validate()
         return {
             "epoch": epoch,
             "stage": self._stage_of(epoch)[0] + 1,
             "lr": self.state.optimizer.param_groups[0]["lr"],
             "loss": round(float(losses.mean()), 6),
+            "steps": before + len(losses),
             "train_accuracy": round(float(right.float().mean()), 6),
+            "confidence": round(float(running[kept].amax(dim=1).mean()), 6),
             "val_accuracy": val_accuracy,
             "val_loss": val_loss,
         }

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from adacorr.core.correct import fit_rule
 from adacorr.core.validation import InputError, check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
+from adacorr.train.methods.guard import NEVER_READY, Guard
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.scaling import scaled
 from adacorr.train.methods.snapshot import RollingMean, Snapshot
@@ -69,7 +70,8 @@ class AdaCorr(Method):
     Attributes
     ----------
     recipe : "paper" is Procedure 2; "released" does what the authors' code does (docs/methods.md).
-    burn_in : "auto" ends it when noisy validation accuracy stands still; a number of epochs; None.
+    burn_in : "auto" ends it when noisy validation accuracy stands still, and then corrects nothing
+        while the labels look better than the net; a number of epochs; None.
     delta : flip below this likelihood ratio; "auto" fits the posterior rule of
         ``adacorr.correct`` to the current labels instead.
     correct_after, refresh_after : epochs from the end of burn-in.
@@ -139,6 +141,7 @@ class AdaCorr(Method):
         auto = self.burn_in == "auto"
         self._m = 0 if auto else own(self.burn_in, recipe.burn_in)  # type: ignore[arg-type]
         self._plateau = Plateau.for_run(run, setting.labels)
+        self._given, self._guard = setting.labels, Guard(active=auto)
         self._correct = own(self.correct_after, recipe.correct_after)
         self._refresh = own(self.refresh_after, recipe.refresh_after)
         self._epochs = run
@@ -162,10 +165,14 @@ class AdaCorr(Method):
         if not self._m and (why := self._plateau.reason(end.history)):
             self._m = end.epoch
             end.log(f"burn-in ends: {why}")
+        elif not self._m and end.epoch == self._epochs:
+            end.log(NEVER_READY)
         after = end.epoch + 1 - self._m  # the next epoch, counted from burn-in
         if not self._m or after < 1 or end.epoch == self._epochs:
             return end.labels
-        correct = after >= self._correct
+        correct = after >= self._correct and not self._guard.withholds(
+            self._given, end, first=after == self._correct
+        )
         snapshot = after in (1, self._refresh)
         if not (correct or snapshot):
             return end.labels
@@ -190,11 +197,11 @@ class AdaCorr(Method):
 
     def state(self) -> dict[str, Tensor]:
         held = {} if self._held is None else {"held": self._held}
-        burn_in = {"burn_in": torch.tensor(self._m)}
+        burn_in = {"burn_in": torch.tensor(self._m), "guard": torch.tensor(self._guard.closed)}
         return burn_in | held | self._snapshot.state() | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._m = int(state["burn_in"])
+        self._m, self._guard.closed = int(state["burn_in"]), bool(state["guard"])
         self._held = state.get("held")
         self._snapshot.load_state(state)
         self._mean.load_state(state)

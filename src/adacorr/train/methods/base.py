@@ -46,8 +46,9 @@ class EpochEnd:
     inputs, no extra pass); ``fresh()`` makes one pass over the training data in eval mode without
     augmentation, at most once per epoch however often it is called. Both are (N, K) on the device.
     Rows that took no part (label ``DROPPED``) have 1/K throughout in ``running``. ``history`` holds
-    one dict per epoch, this one included, with at least ``loss``, ``train_accuracy``,
-    ``val_accuracy`` and ``val_loss`` (the last two on the noisy validation split).
+    one dict per epoch, this one included, with at least ``loss``, ``steps`` (of the optimiser so
+    far), ``train_accuracy``, ``confidence`` (mean of the largest of ``running``), ``val_accuracy``
+    and ``val_loss`` (the last two on the noisy validation split).
     """
 
     epoch: int

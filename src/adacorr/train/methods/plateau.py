@@ -29,6 +29,8 @@ class Plateau:
     tolerance: float = 0.005
     loss_share: float = 0.05
     fast: float = 0.1
+    steps: int = 40
+    sure: float = 0.6
 
     @classmethod
     def for_run(cls, epochs: int, labels: Tensor) -> Plateau:
@@ -63,9 +65,16 @@ class Plateau:
         return third if late else None
 
     def immature(self, history: Sequence[dict[str, Any]]) -> bool:
-        """Whether the net knows its training labels no better than one who always names the
-        largest class, or still learns fast: by a tenth in one epoch."""
+        """Whether the net has barely begun to learn.
+
+        It has made fewer than `steps` optimiser steps; or it knows its training labels no better
+        than one who always names the largest class; or it still learns fast, by a tenth in one
+        epoch; or it is far less sure than it is right: cross-entropy makes a net that has learnt
+        what it can as sure of its training labels as it is right about them.
+        """
         now = history[-1]
+        if now["steps"] < self.steps or now["confidence"] < self.sure * now["train_accuracy"]:
+            return True
         before = history[-2] if len(history) > 1 else now
         fast = now["train_accuracy"] > (1 + self.fast) * before["train_accuracy"]
         return fast or not self._above_chance(now, by=1.05)

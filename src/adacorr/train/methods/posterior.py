@@ -29,6 +29,7 @@ from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.adacorr import PAPER_EPOCHS, lrt_correct, retroactive_loss
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
+from adacorr.train.methods.guard import NEVER_READY, Guard
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.scaling import scaled
 from adacorr.train.methods.snapshot import RollingMean, Snapshot
@@ -111,7 +112,8 @@ class Posterior(Method):
 
     Attributes
     ----------
-    burn_in : "auto" ends it when noisy validation accuracy stands still; or a number of epochs.
+    burn_in : "auto" ends it when noisy validation accuracy stands still, and then corrects nothing
+        while the labels look better than the net; or a number of epochs.
     correct_after : epochs from the end of burn-in to the first correction; None: 20 of 180.
     refresh_after : epochs to the renewal of the anchor; None: 40 of 180.
     window : epochs that predictions are averaged over (window N K floats).
@@ -148,6 +150,7 @@ class Posterior(Method):
         self._given, self._k, self._epochs = setting.labels, k, run
         self._plateau = Plateau.for_run(run, setting.labels)
         self._m = 0 if self.burn_in == "auto" else self.burn_in
+        self._guard = Guard(active=self.burn_in == "auto")
         self._correct = self.correct_after or scaled(20, of=PAPER_EPOCHS, run=run)
         self._refresh = self.refresh_after or scaled(40, of=PAPER_EPOCHS, run=run)
         self._mean = RollingMean(self.window)
@@ -173,6 +176,8 @@ class Posterior(Method):
         if not self._m and (why := self._plateau.reason(end.history)):
             self._m = end.epoch
             end.log(f"burn-in ends: {why}")
+        elif not self._m and end.epoch == self._epochs:
+            end.log(NEVER_READY)
         if end.epoch == self._m:
             self._fit_noise(f, end)
             self._mean = RollingMean(self.window)  # from here on the net learns something else
@@ -184,6 +189,8 @@ class Posterior(Method):
         f = consistent_posterior(f, self._T, self._given, kept, vote=kept)
         if after == self._refresh:
             self._take_anchor(f)
+        if self._guard.withholds(self._given, end, first=after == max(2, self._correct)):
+            return end.labels
         return lrt_correct(end.labels, f, self.delta)
 
     def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
@@ -205,9 +212,11 @@ class Posterior(Method):
 
     def state(self) -> dict[str, Tensor]:
         own = {"burn_in": torch.tensor(self._m), "rate": self._rate, "T": self._T}
+        own["guard"] = torch.tensor(self._guard.closed)
         return own | self._anchor.state() | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         self._m, self._rate, self._T = int(state["burn_in"]), state["rate"], state["T"]
+        self._guard.closed = bool(state["guard"])
         self._anchor.load_state(state)
         self._mean.load_state(state)
