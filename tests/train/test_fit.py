@@ -134,7 +134,8 @@ def test_the_run_directory(blobs, mlp, tmp_path):
 
 def test_a_run_states_how_many_changes_may_be_wrong(blobs, mlp, tmp_path):
     X, _, given = blobs
-    fit(mlp, X, given, validation=0.4, run_dir=tmp_path / "run", **QUICK)
+    method = AdaCorr(burn_in=1)
+    fit(mlp, X, given, method=method, validation=0.4, run_dir=tmp_path / "run", **QUICK)
     run = Run.open(tmp_path / "run")
     table, result = run.labels(), run.config()["result"]
     flipped, sure = table["flipped"].to_numpy(), table["confidence"].to_numpy()

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from adacorr.train.methods.base import EpochEnd
 
-NEVER_READY = "nothing was corrected: burn-in did not end, the net still learns; try more epochs"
+NEVER_READY = "burn-in did not end, no training label is corrected: the net still learns"
 
 
 class Guard:
