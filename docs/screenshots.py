@@ -81,7 +81,8 @@ def review(browser: Any, run: Path, target: Path, scheme: str) -> None:
             for key in REVIEWED:
                 page.keyboard.press(key)
                 settle(page)
-            page.wait_for_selector("#status:not(.shown)")
+            page.wait_for_selector("#status:not(.shown)", state="attached")
+            page.wait_for_timeout(500)  # it fades
             page.screenshot(path=target.with_suffix(".png"))
             page.keyboard.press("g")
             page.wait_for_selector(".card img")
