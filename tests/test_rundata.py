@@ -118,6 +118,10 @@ def text_review(run):
     pq.write_table(table.append_column("review", pa.array(["yes"] * 300)), path)
 
 
+def endless_number(run):
+    run.file("metrics.jsonl").write_text('{"loss": ' + "9" * 5000 + "}\n")
+
+
 def deep_json(run):
     run.file("metrics.jsonl").write_text("[" * 200_000 + "\n")
 
@@ -142,6 +146,7 @@ HOSTILE = {
     cut_short: "plain .npy",
     infinite_probs: "pred_probs",
     deep_json: "metrics.jsonl",
+    endless_number: "metrics.jsonl",
     text_review: "true or false in column review",
 }
 
