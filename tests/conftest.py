@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from adacorr.runs import Run
 # `pytest --hypothesis-profile=default` draws new ones.
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile("repeatable")
+
+# A suite started in the background ignores Ctrl-C, and its children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
