@@ -46,10 +46,10 @@ bench: $(VENV)/.dev           ## speed and memory, as ratios measured in one run
 
 hard: $(VENV)/.dev            ## kills, malformed input, faults, load: half an hour on two quiet cores, 3 h at most
 	rm -f results/hard.json
-	ADACORR_HARD_RESULTS=results/hard.json OMP_NUM_THREADS=1 timeout 3h \
+	code=0; ADACORR_HARD_RESULTS=results/hard.json OMP_NUM_THREADS=1 timeout -k 60 3h \
 	  $(BIN)/python -m pytest -p no:warnings -p no:cacheprovider \
-	  -o addopts=--import-mode=importlib -v tests/hard tests/core/test_numerical.py
-	$(BIN)/python tests/hard/summary.py
+	  -o addopts=--import-mode=importlib -v tests/hard tests/core/test_numerical.py || code=$$?; \
+	  $(BIN)/python tests/hard/summary.py && exit $$code
 
 build: $(VENV)/.dev           ## wheel and sdist; then the wheel in an empty environment
 	$(BIN)/python -m build

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 RESULTS = ROOT / "results" / "hard.json"
 BEGIN, END = "<!-- figures: made by make hard -->", "<!-- end of figures -->"
+GAP, NO_FIGURE = "\N{EN DASH}", "no figure: the test did not pass"
 KINDS = {
     "csv": "CSV, plain and packed",
     "parquet": "parquet",
@@ -26,26 +27,65 @@ KINDS = {
 }
 
 
+class Gap:
+    """Stands for a figure that a failed test did not leave, and for all that is asked of it."""
+
+    def __getitem__(self, key: str) -> Gap:
+        return self
+
+    def get(self, key: str, default: object = None) -> Gap:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        return GAP
+
+    __str__ = __repr__ = lambda self: GAP
+
+
+class Figures(dict[str, Any]):
+    def __missing__(self, key: str) -> Gap:
+        return Gap()
+
+
+def total(values: list[Any]) -> Any:
+    return Gap() if any(isinstance(value, Gap) for value in values) else sum(values)
+
+
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """Markdown; whole numbers get separators."""
+    """Markdown; whole numbers get separators, and a row that lacks a figure claims nothing."""
     cells = [
         [f"{c:,}" if isinstance(c, int) and not isinstance(c, bool) else str(c) for c in row]
         for row in rows
+    ]
+    cells = [
+        row if not any(GAP in cell for cell in row) else [row[0], NO_FIGURE, *("" for _ in row[2:])]
+        for row in cells
     ]
     lines = [head, tuple("---" for _ in head), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def run(r: dict[str, Any]) -> str:
-    failed = "none failed" if not r["failed"] else f"**{r['failed']} failed**"
-    return (
+def listed(tests: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in tests)
+
+
+def run(r: dict[str, Any] | Gap) -> str:
+    if isinstance(r, Gap):
+        return "**The run did not come to its end**; these are the figures up to there.\n"
+    failed = f"**{len(r['failed'])} failed**" if r["failed"] else "none failed"
+    said = (
         f"Run of {r['date']}: adacorr {r['adacorr']}, Python {r['python']}, {r['cores']} cores "
         f"(average load {r['load']}, other work included), {r['minutes']} minutes, "
         f"{r['tests']} tests, {failed}.\n"
     )
+    if r["not_run"]:
+        said += f"\n**It was stopped: {r['not_run']} tests were not run.**\n"
+    for word, tests in (("Failed", r["failed"]), ("Skipped", r["skipped"])):
+        said += f"\n{word}: {listed(tests)}.\n" if tests else ""
+    return said
 
 
-def kills(r: dict[str, Any]) -> str:
+def kills(r: dict[str, Any] | Gap) -> str:
     rows = [
         (
             "`fit`",
@@ -65,45 +105,56 @@ def kills(r: dict[str, Any]) -> str:
             f"{r['review_saved_unconfirmed']} saved whose answer died with the server",
         ),
     ]
-    total = sum(row[1] for row in rows)
-    rows.append(("all", total, "no file half written, no input touched"))
+    rows.append(("all", total([row[1] for row in rows]), "no file half written, no input touched"))
     return table(("command", "SIGKILLs", "after the restart"), rows)
 
 
-def fuzz(r: dict[str, Any]) -> str:
+def fuzz(r: dict[str, Any] | Gap) -> str:
     rows = [
-        (title, r[kind]["refused"], r[kind].get("accepted", 0)) for kind, title in KINDS.items()
+        (title, r[kind]["refused"], r[kind].get("accepted", 0), r[kind]["peak_growth_mb"])
+        for kind, title in KINDS.items()
     ]
-    rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    most = max(r[kind].get("peak_growth_mb", 0) for kind in KINDS)
-    return (
-        table(("input", "malformed, refused in one line", "still sound, accepted"), rows)
-        + f"\nMemory grew by at most {most} MB over all inputs of a kind. Of "
-        f"{r['refused_pickles_and_bombs']} files made to harm (pickles in npy, npz, parquet and "
+    sums = (total([row[i] for row in rows]) for i in (1, 2))
+    harmful = (
+        f"Of {r['refused_pickles_and_bombs']} files made to harm (pickles in npy, npz, parquet and "
         f"weights; torch pickles; zip and gzip bombs of 4 GB), all were refused, nothing in them "
         f"was run, and memory grew by {r['harmful_peak_mb']} MB.\n"
     )
+    head = (
+        "input",
+        "malformed, refused in one line",
+        "still sound, accepted",
+        "memory grew by, MB",
+    )
+    return (
+        table(head, [*rows, ("all", *sums, "")])
+        + "\n"
+        + (harmful if GAP not in harmful else f"Files made to harm: {NO_FIGURE}.\n")
+    )
 
 
-def faults(r: dict[str, Any]) -> str:
+def faults(r: dict[str, Any] | Gap) -> str:
     review = r["disk_full_review"]
     memory = (
-        f"{r['memory_rows']:,} rows ({r['memory_input_mb']} MB of parquet) corrected in "
-        f"{r['memory_seconds']} s; the process had {r['memory_peak_mb']} MB"
+        f"{r['memory_limit']}: {r['memory_rows']:,} rows ({r['memory_input_mb']} MB of parquet) "
+        f"corrected in {r['memory_seconds']} s; the process had {r['memory_peak_mb']} MB"
     )
     rows = [
-        (f"disk full ({r['disk_full']}), `correct`", "one line, no output, input untouched"),
+        ("disk full, `correct`", f"{r['disk_full']}: one line, no output, input untouched"),
         ("disk full, `fit`", r["disk_full_fit"]),
         (
             "disk full, `review`",
             f"{review['confirmed']} decisions confirmed and kept, {review['refused']} refused with "
             f'"not saved", {review["lost"]} lost',
         ),
-        (f"{r['read_only']}", f"{r['read_only_commands']} commands, one line each"),
+        (
+            "folder read-only",
+            f"{r['read_only']}: {r['read_only_commands']} commands, one line each",
+        ),
         ("input removed while `correct` reads it", r["input_removed"]),
         ("picture removed while `fit` reads it", r["pictures_removed"]),
         ("wall clock jumps by decades at every look", r["clock_jumps"]),
-        (f"memory limit: {r['memory_limit']}", memory),
+        ("memory limit", memory),
         ("a data worker slow, or killed", r["data_workers"]),
         ("a training process killed", r["killed_rank"]),
         ("two runs on one run directory", r["two_runs"]),
@@ -111,23 +162,33 @@ def faults(r: dict[str, Any]) -> str:
     return table(("fault", "what happens"), rows)
 
 
-def load(r: dict[str, Any]) -> str:
+def load(r: dict[str, Any] | Gap) -> str:
     rows = [
         ("clients at once, none of them pausing", r["clients"]),
-        ("seconds", int(r["seconds"])),
+        ("seconds", f"{r['seconds']:.0f}"),
         ("requests answered", r["requests"]),
         ("decisions confirmed", r["decisions"]),
         ("decisions lost, duplicated", f"{r['lost']}, {r['duplicated']}"),
         ("time to a confirmed decision, median", f"{r['decide_p50_ms']} ms"),
         ("time to a confirmed decision, 99th percentile", f"{r['decide_p99_ms']} ms"),
         ("all requests, 99th percentile", f"{r['all_p99_ms']} ms"),
-        ("security checks of the same server meanwhile", f"{r['security_checks']}, all held"),
+        ("security checks of the same server meanwhile", f"{r['security_checks']:,}, all held"),
+        ("the review's own security tests meanwhile", f"{r['security_tests']} passed"),
     ]
     return table(("review server", "figure"), rows)
 
 
-def supply(r: dict[str, Any]) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(r["licences"].items()))
+def numerical(r: dict[str, Any] | Gap) -> str:
+    rows = [
+        ("tests of `correct` at the edge (below)", f"{r['passed']} passed, {r['failed']} failed")
+    ]
+    return table(("numerical", "figure"), rows)
+
+
+def supply(r: dict[str, Any] | Gap) -> str:
+    licences = r["licences"]
+    kinds = licences if isinstance(licences, Gap) else sorted(licences.items())
+    kinds = kinds if isinstance(kinds, Gap) else ", ".join(f"{n} {kind}" for kind, n in kinds)
     rows = [
         ("packages pinned (`constraints.txt`)", r["pinned"]),
         ("of these with SHA-256 (`constraints-hashes.txt`; all but torch)", r["hashed"]),
@@ -138,7 +199,7 @@ def supply(r: dict[str, Any]) -> str:
     return table(("supply chain", "figure"), rows)
 
 
-def figures(results: dict[str, dict[str, Any]]) -> str:
+def figures(results: Figures) -> str:
     parts = [
         run(results["run"]),
         "### Kills\n",
@@ -149,6 +210,8 @@ def figures(results: dict[str, dict[str, Any]]) -> str:
         faults(results["faults"]),
         "### Load\n",
         load(results["review_load"]),
+        "### Numbers at the edge\n",
+        numerical(results["numerical"]),
         "### Supply chain\n",
         supply(results["supply_chain"]),
     ]
@@ -158,7 +221,8 @@ def figures(results: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    made = figures(json.loads(RESULTS.read_text(encoding="utf-8")))
+    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else "{}"
+    made = figures(json.loads(text, object_hook=Figures))
     PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n{END}{after}", encoding="utf-8")
 
 

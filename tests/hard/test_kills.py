@@ -18,13 +18,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
+from sklearn.datasets import load_digits
 
 from adacorr.review.server import DATABASE
 from adacorr.review.store import ACCEPT, REJECT
 from adacorr.runs import Run
 
 KILLS = {"fit": 30, "bench run": 10, "correct": 35, "review": 25}
-FIT = shlex.split("digits --noise uniform:0.4 --epochs 12 --subset 600 --net mlp --quiet")
+FIT = shlex.split("--noise uniform:0.4 --epochs 12 --net mlp --quiet")
+PATIENCE = 300  # seconds for an answer: only a hang takes that long
 GRID = """
 name = "hard"
 datasets = ["digits"]
@@ -75,10 +77,16 @@ def fit_result(run: Path) -> dict[str, object]:
     }
 
 
-def test_fit(nursery, tmp_path, record):
-    nursery.run("fit", *FIT, "--run-dir", tmp_path / "warm")
+def test_fit(nursery, digest, tmp_path, record):
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    X, y = load_digits(return_X_y=True)
+    np.savez(inputs / "digits.npz", features=X[:600].astype(np.float32), labels=y[:600])
+    before = digest(inputs)
+    fit = ["fit", inputs / "digits.npz", *FIT, "--run-dir"]
+    nursery.run(*fit, tmp_path / "warm")
     whole = tmp_path / "whole"
-    seconds = nursery.run("fit", *FIT, "--run-dir", whole)
+    seconds = nursery.run(*fit, whole)
     wanted = fit_result(whole)
     rng = np.random.default_rng(1)
     kills = runs = 0
@@ -87,17 +95,18 @@ def test_fit(nursery, tmp_path, record):
         finished = False
         while not finished:
             begun = (run / "config.toml").exists()
-            how = ["--resume", run, "--quiet"] if begun else [*FIT, "--run-dir", run]
+            how = ["fit", "--resume", run, "--quiet"] if begun else [*fit, run]
             if kills == KILLS["fit"]:
-                nursery.run("fit", *how)
+                nursery.run(*how)
                 finished = True
-            elif nursery.killed(rng.uniform(0, seconds), "fit", *how):
+            elif nursery.killed(rng.uniform(0, seconds), *how):
                 kills += 1
                 for file in shown(run) if run.exists() else ():
                     assert_whole(file)
             else:
                 finished = True
         assert fit_result(run) == wanted
+        assert digest(inputs) == before
     record("kills", fit=kills, fit_runs=runs)
 
 
@@ -192,7 +201,7 @@ def reviewers(serve):
         server = serve(run)
 
         def work(mine: list[int]) -> None:
-            with httpx.Client(base_url=server.address, timeout=30) as client:
+            with httpx.Client(base_url=server.address, timeout=PATIENCE) as client:
                 client.headers["Origin"] = server.address.rstrip("/")
                 try:
                     client.get("/")

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^([\w.-]+)==([\w.+!]+)", re.MULTILINE)
 
 
-def run(*words: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+def run(*words: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
 
 
