@@ -19,7 +19,7 @@ from adacorr.review.store import ACCEPT
 
 def adacorr(*arguments):
     command = [sys.executable, "-m", "adacorr", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_kill_loses_no_confirmed_decision(make_run, serve, open_store, tmp_pat
     run = make_run()
     server = serve(run)
     confirmed = []
-    with httpx.Client(base_url=server.address, timeout=30) as client:
+    with httpx.Client(base_url=server.address, timeout=300) as client:
         client.headers["Origin"] = server.address.rstrip("/")
         client.get("/")
         for flip in range(25):
@@ -90,7 +90,7 @@ def test_the_browser_is_opened_at_the_address(make_run, tmp_path):
     program.write_text(
         f"#!{sys.executable}\n"
         "import sys, urllib.request\n"
-        "page = urllib.request.urlopen(sys.argv[1], timeout=60).read().decode()\n"
+        "page = urllib.request.urlopen(sys.argv[1], timeout=300).read().decode()\n"
         f"part = {str(tmp_path / 'part')!r}\n"
         "open(part, 'w').write(sys.argv[1] + ' ' + page.split('<title>')[1].split('<')[0])\n"
         f"import os; os.rename(part, {str(tmp_path / 'opened')!r})\n"
@@ -101,13 +101,13 @@ def test_the_browser_is_opened_at_the_address(make_run, tmp_path):
         command, env={**os.environ, "BROWSER": str(program)}, stdout=subprocess.PIPE, text=True
     ) as server:
         try:
-            for _ in range(600):
+            for _ in range(3000):
                 if (tmp_path / "opened").exists():
                     break
                 time.sleep(0.1)
         finally:
             server.send_signal(signal.SIGINT)
-            said, _ = server.communicate(timeout=60)
+            said, _ = server.communicate(timeout=300)
     opened = (tmp_path / "opened").read_text()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/ adacorr review", opened)
     assert opened.split()[0] in said
@@ -118,7 +118,7 @@ def test_the_address_as_json(make_run):
     flags = ["--json", "--no-browser", "--port", "0"]
     with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as process:
         address = json.loads(process.stdout.readline())["address"]
-        assert httpx.get(address, timeout=30).status_code == 200
+        assert httpx.get(address, timeout=300).status_code == 200
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == ""
 
@@ -127,6 +127,6 @@ def test_an_interrupt_ends_it_quietly(make_run, serve):
     run = make_run()
     server = serve(run)
     server.process.send_signal(signal.SIGINT)
-    rest, _ = server.process.communicate(timeout=30)
+    rest, _ = server.process.communicate(timeout=300)
     assert server.process.returncode == 0
     assert f"The decisions are in {run.file(DATABASE)}" in rest
