@@ -120,7 +120,7 @@ def test_fifty_clients(make_run, serve, record):
     server = serve(run)
     load = Load(server.address)
     tests = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SECURITY],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *SECURITY],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
