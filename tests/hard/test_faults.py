@@ -49,9 +49,15 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, file=sys.s
 sys.exit(code)
 """  # a process of its own, whose only child is the one to measure
 LAZY = """
-import sys
+import sys, time
 import adacorr.data.load
+from PIL import Image
 sys.modules["adacorr.data.load"].IN_MEMORY_BYTES = 0  # as if the pictures were too many to keep
+read = Image.open
+def slowly(*args, **options):
+    time.sleep(0.005)  # so that a fault meets a reader at work, not one that has ended
+    return read(*args, **options)
+Image.open = slowly
 from adacorr.cli import main
 main(sys.argv[1:])
 """
