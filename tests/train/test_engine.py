@@ -177,3 +177,19 @@ def test_the_later_of_nearly_equal_epochs_for_a_method_that_corrects(method, cho
     engine = Told(job, METHODS[method](), mlp, Settings(epochs=4), ranks)
     engine.run(lambda e: selected.append(e.state.best_epoch))
     assert selected == [1, chosen if chosen == 1 else 2, chosen, chosen]
+
+
+class DeadWorker:
+    """torch's words when a process that loads data was killed, raised in the middle of a step."""
+
+    def batch(self, epoch, done, total):
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+
+    def epoch(self, record, epochs): ...
+    def log(self, line): ...
+
+
+def test_a_worker_that_dies_during_a_step_is_one_line(blobs, mlp):
+    X, _, y = blobs
+    with pytest.raises(InputError, match=r"workers: expected .*, got: DataLoader worker \(pid 7\)"):
+        fit(mlp, X, y, method=Standard(), epochs=2, progress=DeadWorker())

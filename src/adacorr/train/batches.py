@@ -9,6 +9,7 @@ in the main process, so neither the number of workers nor the number of ranks ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -144,11 +145,18 @@ class LazySource(Source):
             pin_memory=self.device.type == "cuda",
             generator=torch.Generator().manual_seed(0),  # leaves the global stream alone
         )
-        try:
+        with worker_errors_worded():
             for raw in loader:
                 yield raw.to(self.device, non_blocking=True)
-        except (RuntimeError, InputError) as error:
-            raise _of_worker(error) from error
+
+
+@contextmanager
+def worker_errors_worded() -> Iterator[None]:
+    """One line for the end of a process that loads data; torch raises it in whatever runs then."""
+    try:
+        yield
+    except (RuntimeError, InputError) as error:
+        raise _of_worker(error) from error
 
 
 def _of_worker(error: Exception) -> Exception:

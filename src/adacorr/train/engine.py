@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adacorr.core.validation import InputError
-from adacorr.train.batches import Feed, Scaling, epoch_batches, make_source
+from adacorr.train.batches import Feed, Scaling, epoch_batches, make_source, worker_errors_worded
 from adacorr.train.methods.base import DROPPED, EpochEnd, Method, Setting, Step
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings
@@ -179,7 +179,8 @@ class Engine:
             stage, first = self._stage_of(self.state.epoch + 1)
             if self.state.epoch + 1 == first and stage > 0:
                 self.state = self._begin_stage(stage, self.state.labels, self.state.history)
-            self.run_epoch(self.state.epoch + 1)
+            with worker_errors_worded():
+                self.run_epoch(self.state.epoch + 1)
             after_epoch(self)
         return self.state
 
