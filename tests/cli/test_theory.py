@@ -85,9 +85,22 @@ def test_bounds_of_a_pair_of_runs(run_cli, tmp_path):
     assert numbers["high"] == pytest.approx(0.8, abs=0.05)
 
 
+def test_bounds_of_one_run_says_what_it_cannot_show(run_cli, tmp_path):
+    noisy = write_run(tmp_path / "noisy", seed=2, noisy=True)
+    code, out, _ = run_cli("theory", "bounds", noisy, "--output", str(tmp_path / "out"))
+    assert code == 0
+    assert "600 samples, T from pair:0.2" in out
+    assert "only --clean shows how far f is off" in out
+    numbers = json.loads((tmp_path / "out" / "bounds.json").read_text())
+    assert {"C", "lambda", "r2"} <= set(numbers)
+    assert numbers["clean"] is None
+    assert numbers["high"] == pytest.approx(0.8, abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        (["bounds", "{noisy}", "--noise", "uniform:0.6666666666666667"], "T: expected an invert"),
         (["tsybakov", "nowhere"], "expected a run directory, got no such folder"),
         (["bounds", "{clean}", "--clean", "{noisy}"], "expected a run trained on clean labels"),
         (["bounds", "{noisy}", "--clean", "{clean}", "--noise", "odd"], "noise: expected uniform"),

@@ -8,7 +8,7 @@ from adacorr.core.tsybakov import fit_tsybakov, multiclass_margin
 from adacorr.core.validation import InputError
 from adacorr.rundata import RunData
 from adacorr.runs import Run
-from adacorr.theory.run_pair import compare, fit_run, match_runs
+from adacorr.theory.run_pair import compare, fit_run, match_runs, single_run
 
 
 def opened(path):
@@ -68,6 +68,27 @@ def test_compare_equals_plain_loops(pair):
     assert numbers["C"] == fit.C
     assert numbers["lambda"] == fit.lam
     assert numbers["samples"] == n
+
+
+@pytest.mark.parametrize(
+    ("with_truth", "recorded", "source"),
+    [
+        (True, "uniform:0.2", "uniform:0.2"),
+        (True, None, "counts of truth and given labels"),
+        (False, None, "an estimate from the given labels and f"),
+    ],
+)
+def test_a_single_run_gives_eta_back_from_f_and_T(pair, with_truth, recorded, source):
+    noisy, clean, truth = pair(with_truth=with_truth, spec=recorded)
+    result = single_run(opened(noisy), spec=None)
+    assert (result.T_from, result.eta_from) == (source, None)
+    assert np.allclose(result.eta.sum(axis=1), 1)
+    exact = single_run(opened(noisy), "uniform:0.2")
+    raw = np.maximum(exact.pred_probs @ np.linalg.inv(truth["T"]), 0)
+    assert np.allclose(exact.eta, raw / raw.sum(axis=1, keepdims=True))
+    floor = compare(exact).error["max"]
+    joined = match_runs(opened(noisy), opened(clean), "uniform:0.2")
+    assert 0 < floor <= compare(joined).error["max"] + 1e-6  # what must be off is less than what is
 
 
 def test_split_keeps_only_that_part(write_run):

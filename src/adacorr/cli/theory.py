@@ -144,14 +144,14 @@ def bounds(
     run: Path,
     /,
     *,
-    clean: Path,
+    clean: Path | None = None,
     noise: str | None = None,
     split: str | None = None,
     output: Path = Path("theory"),
     json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Compare Theorem 2 with a pair of runs, one on noisy and one on clean labels.
+    """Compare Theorem 2 with a run on noisy labels, best beside one on clean labels.
 
     Example: adacorr theory bounds runs/noisy --clean runs/clean --output theory
 
@@ -161,6 +161,7 @@ def bounds(
         The run trained on noisy labels.
     clean
         The run trained on clean labels of the same samples; its probabilities stand for the truth.
+        Default: the truth is estimated from RUN itself, which cannot show how far RUN is off.
     noise
         The noise that was injected, say uniform:0.2. Default: what the run recorded, else an
         estimate.
@@ -176,20 +177,27 @@ def bounds(
     from adacorr.rundata import RunData
     from adacorr.runs import Run
     from adacorr.theory import figures
-    from adacorr.theory.run_pair import compare, match_runs
+    from adacorr.theory.run_pair import compare, match_runs, single_run
 
-    noisy, reference = RunData.open(Run.open(run)), RunData.open(Run.open(clean))
-    result = compare(match_runs(noisy, reference, noise, split))
+    noisy = RunData.open(Run.open(run))
+    if clean is None:
+        result = compare(single_run(noisy, noise, split))
+        distance = "distance of f from the noisy posterior, at least: "
+        remark = "eta is f T^-1 of this run: only --clean shows how far f is off"
+    else:
+        result = compare(match_runs(noisy, RunData.open(Run.open(clean)), noise, split))
+        distance = "distance of f from the noisy posterior: "
+        remark = "eta is the clean run's estimate"
+    both = "" if clean is None else " of both runs"
     lines = [
-        f"{result.samples} samples of both runs, T from {result.T_from}",
+        f"{result.samples} samples{both}, T from {result.T_from}",
         *_fit_lines(result.fit, None),
         f"right labels below the threshold {result.low:.4f}, above it {result.high:.4f}",
         f"the least squares bound reaches {result.low:.4f} at eps {result.implied_eps:.3f}",
-        "distance of f from the noisy posterior: "
-        + ", ".join(f"{name} {value:.3f}" for name, value in result.error.items()),
-        "the theorem needs eps >= the largest distance; eta is the clean run's estimate",
+        distance + ", ".join(f"{name} {value:.3f}" for name, value in result.error.items()),
+        f"the theorem needs eps >= the largest distance; {remark}",
     ]
-    numbers = {**result.as_dict(), "run": str(run), "clean": str(clean), "split": split}
+    numbers = {**result.as_dict(), "run": str(run), "clean": clean and str(clean), "split": split}
     _finish("bounds", numbers, {"bounds": figures.draw_pair(result)}, lines, output, json, quiet)
 
 

@@ -91,7 +91,7 @@ def certified_radius(pred_probs: ArrayLike, T: ArrayLike | None = None) -> Certi
     """
     f = check_pred_probs(pred_probs)
     n, k = f.shape
-    inverse = None if T is None else _inverse(T, k)
+    inverse = None if T is None else invert_transition(T, k)
     distance = np.full((k, k), 2.0) if inverse is None else _row_distances(inverse)
     np.fill_diagonal(distance, 1.0)
     labels, radius = np.empty(n, dtype=np.int64), np.empty(n)
@@ -105,7 +105,8 @@ def certified_radius(pred_probs: ArrayLike, T: ArrayLike | None = None) -> Certi
     return Certificate(labels, radius)
 
 
-def _inverse(T: ArrayLike, k: int) -> NDArray[np.float64]:
+def invert_transition(T: ArrayLike, k: int) -> NDArray[np.float64]:
+    """T^-1 of a checked (k, k) transition matrix; a singular one is refused."""
     matrix = check_transition(T, k)
     condition = float(np.linalg.cond(matrix))
     if not condition < _MAX_CONDITION:
@@ -399,7 +400,7 @@ def negative_mass(pred_probs: ArrayLike, T: ArrayLike) -> NegativeMass:
     """
     f = check_pred_probs(pred_probs)
     n, k = f.shape
-    inverse = _inverse(T, k)
+    inverse = invert_transition(T, k)
     norm = np.abs(inverse).sum(axis=0)
     mass, implied = np.empty(n), np.empty(n)
     for rows in _chunks(n, k):

@@ -39,7 +39,7 @@ def _tsybakov(axes: Axes, fit: TsybakovFit, margin: str) -> None:
         markersize=4,
         label="observed share of samples",
     )
-    line = f"least squares: {fit.C:.2f} · t^{fit.lam:.2f}  (R² = {fit.r2:.2f})"
+    line = f"least squares: {fit.C:.2f} · t^{fit.lam:.2f}  (R² = {fit.r2:.3f})"
     axes.loglog(fit.grid, fit.C * fit.grid**fit.lam, color=PALETTE["red"], label=line)
     axes.loglog(
         fit.grid,
@@ -211,7 +211,7 @@ def _points(axes: Axes, x: np.ndarray, labels: np.ndarray) -> None:
 
 def draw_pair(result: PairResult) -> Figure:
     """The counterpart of the paper's CIFAR figure for a pair of runs."""
-    figure = new_figure(11, 5.0)
+    figure = new_figure(11, 5.4)
     left, right = figure.subplots(1, 2)
     _tsybakov(left, result.fit, "(best minus second best η)")
     _title(left, "How many samples lie near the decision boundary?")
@@ -234,16 +234,17 @@ def draw_pair(result: PairResult) -> Figure:
         linestyle=":",
         label=f"high confidence, label right: {result.high:.3f}",
     )
+    at_least = ", at least" if result.eta_from is None else ""
     right.axvline(
         result.error["max"],
         color=GREY,
         linestyle="-.",
-        label=f"observed largest error: {result.error['max']:.2f}",
+        label=f"largest error of f{at_least}: {result.error['max']:.2f}",
     )
     right.set(xlabel=EPS_LABEL, ylabel="share of all samples", ylim=(-0.02, 1.02))
     right.set_xlim(0, max(result.eps[-1], 1.03 * result.error["max"]))
     _title(right, "Right labels that the classifier trusts or doubts, and Theorem 2")
-    right.legend(loc="center right", facecolor="white", framealpha=0.9, edgecolor="none")
+    _legend_below(figure, right, columns=3)
     return figure
 
 

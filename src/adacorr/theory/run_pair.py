@@ -3,6 +3,9 @@ probabilities stand for eta, and one trained on noisy labels, whose probabilitie
 
 That eta is a trained network's guess is the weak point of this experiment (and of the paper's): the
 margins of an overfitted network are too large, so the fit looks better than the truth.
+
+Without a clean run eta is f T^-1 of the noisy run itself. The fit and the bound can then be seen,
+but not how far f is from the noisy posterior, only how far it must be (entries of f T^-1 below 0).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from numpy.typing import NDArray
 
 from adacorr.core import noise
 from adacorr.core.bounds import noisy_posterior, pointwise_threshold, theorem2, threshold_theorem2
+from adacorr.core.certificate import invert_transition, negative_mass
+from adacorr.core.transition import estimate_transition
 from adacorr.core.tsybakov import (
     MULTICLASS_GRID,
     TsybakovFit,
@@ -40,13 +45,17 @@ class Rows:
 
 @dataclass(frozen=True)
 class Pair:
-    """Rows that both runs have: given labels and f of the noisy one, eta of the clean one, T."""
+    """Rows that both runs have: given labels and f of the noisy one, eta of the clean one, T.
+
+    `eta_from` is the clean run's folder, or None where eta was computed from f and T.
+    """
 
     labels: NDArray[np.int64]
     pred_probs: NDArray[np.float64]
     eta: NDArray[np.float64]
     T: NDArray[np.float64]
     T_from: str
+    eta_from: str | None
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,8 @@ class PairResult:
     low_uniform : the same with one threshold per class, as the theorem is stated; `thresholds`.
     eps, bound, envelope_bound : the bound as a function of eps, with the least squares C and with
         the envelope's.
-    error : quantiles of max_i |f_i - (eta T)_i| over the samples: what eps would have to be.
+    error : quantiles of max_i |f_i - (eta T)_i| over the samples: what eps would have to be. With
+        eta from the noisy run itself, the least error that T and f imply.
     implied_eps : the eps at which the least squares bound equals `low`, where the paper reads off
         how small eps can be.
     """
@@ -69,6 +79,7 @@ class PairResult:
     fit: TsybakovFit
     T: NDArray[np.float64]
     T_from: str
+    eta_from: str | None
     thresholds: NDArray[np.float64]
     low: float
     high: float
@@ -153,10 +164,28 @@ def match_runs(
         )
     f = ours.pred_probs[a].astype(np.float64)
     eta = theirs.pred_probs[b].astype(np.float64)
-    truth = None if ours.truth is None else ours.truth[a]
+    given, truth = ours.given[a], None if ours.truth is None else ours.truth[a]
     _check_same_samples(noisy, clean, truth, theirs.given[b])
-    T, source = _find_T(noisy, spec, ours.given[a], truth, eta)
-    return Pair(ours.given[a], f, eta, T, source)
+    T, source = _known_T(noisy, spec, given, truth) or (
+        _regressed_T(given, eta),
+        "least squares of the given labels on eta",
+    )
+    return Pair(given, f, eta, T, source, str(clean.run.path))
+
+
+def single_run(run: RunData, spec: str | None = None, split: str | None = None) -> Pair:
+    """The same without a clean run: eta is ``f T^-1``, its negative entries cut off.
+
+    T as in :func:`match_runs`, except that the last resort is :func:`estimate_transition`.
+    """
+    rows = read_rows(run, split)
+    T, source = _known_T(run, spec, rows.given, rows.truth) or (
+        estimate_transition(rows.given, rows.pred_probs).T,
+        "an estimate from the given labels and f",
+    )
+    f = rows.pred_probs.astype(np.float64)
+    eta = np.maximum(f @ invert_transition(T, run.n_classes), 0)
+    return Pair(rows.given, f, eta / eta.sum(axis=1, keepdims=True), T, source, None)
 
 
 def _check_same_samples(
@@ -179,25 +208,30 @@ def recorded_noise(run: RunData) -> str | None:
     return spec if isinstance(spec, str) and spec else None
 
 
-def _find_T(
+def _known_T(
     noisy: RunData,
     spec: str | None,
     given: NDArray[np.int64],
     truth: NDArray[np.int64] | None,
-    eta: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], str]:
+) -> tuple[NDArray[np.float64], str] | None:
     spec = spec or recorded_noise(noisy)
     if spec is not None:
         return noise.parse(spec, noisy.n_classes), spec
+    if truth is None or not (truth >= 0).all():
+        return None
     identity = np.eye(noisy.n_classes)
-    if truth is not None and (truth >= 0).all():
-        weight, source = identity[truth].T @ identity[given], "counts of truth and given labels"
-    else:  # E[one hot of given | x] = eta T, so T is the regression of the one on the other
-        weight = np.clip(np.linalg.lstsq(eta, identity[given], rcond=None)[0], 0, None)
-        source = "least squares of the given labels on eta"
+    return _row_shares(identity[truth].T @ identity[given]), "counts of truth and given labels"
+
+
+def _regressed_T(given: NDArray[np.int64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E[one hot of given | x] = eta T, so T is the regression of the one on the other."""
+    return _row_shares(np.linalg.lstsq(eta, np.eye(eta.shape[1])[given], rcond=None)[0])
+
+
+def _row_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    weight = np.clip(weight, 0, None)
     size = weight.sum(axis=1, keepdims=True)
-    T = np.divide(weight, size, out=identity.copy(), where=size > 0)  # unseen classes: kept
-    return T, source
+    return np.divide(weight, size, out=np.eye(len(weight)), where=size > 0)  # unseen classes: kept
 
 
 def compare(pair: Pair) -> PairResult:
@@ -211,13 +245,17 @@ def compare(pair: Pair) -> PairResult:
     weakest = float(np.diag(pair.T).min())
     eps = np.linspace(0, float(MULTICLASS_GRID[-1]) * weakest, 91)
     low = float(np.mean(right & here))
-    error = np.abs(pair.pred_probs - noisy_posterior(pair.eta, pair.T)).max(axis=1)
+    if pair.eta_from is None:
+        error = negative_mass(pair.pred_probs, pair.T).implied_error
+    else:
+        error = np.abs(pair.pred_probs - noisy_posterior(pair.eta, pair.T)).max(axis=1)
     quantiles = {"median": 0.5, "q95": 0.95, "q99": 0.99, "max": 1.0}
     return PairResult(
         samples=len(rows),
         fit=fit,
         T=pair.T,
         T_from=pair.T_from,
+        eta_from=pair.eta_from,
         thresholds=thresholds,
         low=low,
         high=float(np.mean(right & ~here)),
