@@ -144,6 +144,7 @@ def test_rules_describe_themselves(noisy):
         ({"max_flip_error": 1.5}, "max_flip_error: expected a number"),
         ({"T": np.ones((2, 2))}, "T: expected rows that sum to 1"),
         ({"T": np.eye(3)}, r"T: expected shape \(2, 2\)"),
+        ({"T": np.full((2, 2), 0.5)}, "T: expected an invertible matrix, got a singular one"),
     ],
 )
 def test_bad_options_are_one_line(options, message):

@@ -105,6 +105,7 @@ def test_margins_equal_plain_loops():
         (lambda: tsybakov.fit_tsybakov([0.1] * 5), "at least 20 samples to fit, got 5"),
         (lambda: tsybakov.fit_tsybakov(np.full(50, 0.95)), "too few samples near the decision"),
         (lambda: tsybakov.fit_tsybakov(np.zeros(50)), "got lambda = 0"),
+        (lambda: tsybakov.fit_tsybakov(["a"] * 50), "margins: expected numbers"),
         (lambda: tsybakov.fit_tsybakov(np.full(50, 1.5)), r"margins: expected values in \[0, 1\]"),
         (lambda: tsybakov.fit_tsybakov(np.full((50, 2), 0.5)), r"margins: expected shape \(N,\)"),
         (lambda: tsybakov.fit_tsybakov(np.full(50, np.nan)), "margins: expected values"),

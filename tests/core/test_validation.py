@@ -127,6 +127,7 @@ def test_bytes_labels():
         ([[1.5, -0.5], [0, 1]], ">= 0"),
         ([[np.nan, 1], [0, 1]], "finite"),
         ([[1.0]], "at least 2 classes"),
+        ([["a", "b"], ["c", "d"]], "expected numbers"),
     ],
 )
 def test_bad_transition(T, message):

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.validation import (
     InputError,
+    check_count,
     check_delta,
     check_number,
     check_pred_probs,
@@ -101,7 +102,7 @@ def threshold_lemma1(a: float, b: float) -> float:
     Computed so that it holds bit for bit: a/2 + b is g at eta = 1/2 and rounding is monotone, so no
     rounding of g can put a right label below Delta.
     """
-    centre = a * 0.5 + b
+    centre = check_number(a, "a") * 0.5 + check_number(b, "b")
     return min(centre, 1 - centre)
 
 
@@ -214,8 +215,8 @@ def lemma1(a: float, b: float) -> Bound:
 
     The paper asks for a, b > 0; b may be any number.
     """
-    condition = Condition("a > 0", a > 0, f"a = {a:g}")
     delta = threshold_lemma1(a, b)
+    condition = Condition("a > 0", a > 0, f"a = {a:g}")
     return Bound(f"P[y~ is right, g_y~ < {delta:.4g}]", 0.0, (condition,))
 
 
@@ -371,7 +372,7 @@ def corollary(
     rho = check_flip_rates(tau10, tau01)
     e, limit = _check_constants(eps, C, lam, t0, 0.5)
     gap = abs(tau10 - tau01)
-    threshold = delta_corollary(tau10, tau01) if delta is None else float(check_delta(delta, 2))
+    threshold = delta_corollary(tau10, tau01) if delta is None else _one_delta(delta)
     excess = (1 + gap) / 2 - threshold / (1 + threshold) + e
     condition = Condition(
         "eps <= t0 (1 - tau10 - tau01) - ((1 + d)/2 - q)",
@@ -432,7 +433,7 @@ def _diagonal(T: ArrayLike, label: int | None) -> tuple[float, float]:
     own = np.diag(check_transition(T))
     if own.min() <= 0:
         raise InputError(f"T: expected a positive diagonal, got 0 for class {int(own.argmin())}")
-    if label is not None and not 0 <= label < len(own):
+    if label is not None and check_count(label, "label") >= len(own):
         raise InputError(f"label: expected a class in [0, {len(own)}), got {label}")
     return float(own.min() if label is None else own[label]), float(own.min())
 
@@ -441,11 +442,15 @@ def _of(label: int | None) -> str:
     return "" if label is None else f", class {label}"
 
 
+def _one_delta(delta: float) -> float:
+    if np.ndim(delta):
+        raise InputError(f"delta: expected a number in (0, 1], got shape {np.shape(delta)}")
+    return float(check_delta(delta, 2))
+
+
 def _xi(delta: float, ideal: float, name: str) -> tuple[float, float]:
-    threshold = float(check_delta(delta, 2))
-    if not ideal >= 0:
-        raise InputError(f"{name}: expected a number >= 0, got {ideal}")
-    return float(ideal), abs(threshold - ideal)
+    best = np.inf if ideal == np.inf else check_number(ideal, name, at_least=0)
+    return best, abs(_one_delta(delta) - best)
 
 
 def _theorem3_conditions(

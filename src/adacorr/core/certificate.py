@@ -23,16 +23,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.validation import (
     InputError,
+    as_numbers,
     check_count,
+    check_invertible,
     check_number,
     check_pred_probs,
     check_same_length,
-    check_transition,
     encode_labels,
 )
 
 _CHUNK_ELEMENTS = 1 << 20
-_MAX_CONDITION = 1e12
 
 
 # --- certified radius -------------------------------------------------------------------------
@@ -107,11 +107,7 @@ def certified_radius(pred_probs: ArrayLike, T: ArrayLike | None = None) -> Certi
 
 def invert_transition(T: ArrayLike, k: int) -> NDArray[np.float64]:
     """T^-1 of a checked (k, k) transition matrix; a singular one is refused."""
-    matrix = check_transition(T, k)
-    condition = float(np.linalg.cond(matrix))
-    if not condition < _MAX_CONDITION:
-        raise InputError(f"T: expected an invertible matrix, got condition number {condition:.3g}")
-    return np.linalg.inv(matrix).astype(np.float64, copy=False)
+    return np.linalg.inv(check_invertible(T, k)).astype(np.float64, copy=False)
 
 
 def _row_distances(inverse: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -307,7 +303,7 @@ def _reviewed(ratio: ArrayLike, wrong: ArrayLike) -> tuple[NDArray[np.float64], 
 
 
 def _ratios(ratio: ArrayLike) -> NDArray[np.float64]:
-    r = np.asarray(ratio, dtype=np.float64)
+    r = as_numbers(ratio, "ratio")
     if r.ndim != 1:
         raise InputError(f"ratio: expected shape (N,), got {r.shape}")
     if not ((r >= 0) & np.isfinite(r)).all():
@@ -316,7 +312,7 @@ def _ratios(ratio: ArrayLike) -> NDArray[np.float64]:
 
 
 def _delta_grid(deltas: ArrayLike) -> NDArray[np.float64]:
-    grid = np.unique(np.asarray(deltas, dtype=np.float64))
+    grid = np.unique(as_numbers(deltas, "deltas"))
     if grid.size == 0:
         raise InputError("deltas: expected at least one value, got none")
     if not ((grid > 0) & (grid <= 1)).all():
@@ -417,6 +413,6 @@ def flip_sensitivity(ratio: ArrayLike, deltas: ArrayLike) -> NDArray[np.int64]:
     array([1, 2, 3])
     """
     r = np.sort(_ratios(ratio))
-    grid = np.atleast_1d(np.asarray(deltas, dtype=np.float64))
+    grid = np.atleast_1d(as_numbers(deltas, "deltas"))
     _delta_grid(grid)
     return np.searchsorted(r, grid, side="left")

@@ -16,10 +16,10 @@ from adacorr.core.sparse import LargestOnly, fit_top_k, largest
 from adacorr.core.validation import (
     InputError,
     as_pred_probs,
+    check_invertible,
     check_number,
     check_pred_probs,
     check_same_length,
-    check_transition,
     encode_labels,
 )
 
@@ -95,7 +95,7 @@ def fit_rule(
         raise InputError(f"delta: expected 'auto' or a number in (0, 1], got {delta!r}")
     if max_flip_error is not None:
         check_number(max_flip_error, "max_flip_error", above=0, at_most=1)
-    known = None if T is None else check_transition(T, k)
+    known = None if T is None else check_invertible(T, k)
     rows = sample_rows(len(codes), sample_size(k))
     if known is None and k > MATRIX_CLASSES:  # K x K numbers would not fit into memory
         some = largest(pred_probs[rows])

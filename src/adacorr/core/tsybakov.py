@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.validation import InputError, check_count, check_number, check_pred_probs
+from adacorr.core.validation import (
+    InputError,
+    as_numbers,
+    check_count,
+    check_number,
+    check_pred_probs,
+)
 
 BINARY_GRID = np.linspace(0.01, 0.5, 50)
 """Where the paper's synthetic constants come out; its text says (0, 0.9], which does not."""
@@ -87,7 +93,7 @@ def binary_margin(eta: ArrayLike) -> NDArray[np.float64]:
     >>> binary_margin([0.5, 0.9]).round(2).tolist()
     [0.0, 0.4]
     """
-    e = np.asarray(eta, dtype=np.float64)
+    e = as_numbers(eta, "eta")
     e = np.column_stack([1 - e, e]) if e.ndim == 1 else e
     e = check_pred_probs(e, name="eta")
     if e.shape[1] != 2:
@@ -208,7 +214,7 @@ def _least_squares(grid: NDArray[np.float64], p: NDArray[np.float64]) -> tuple[N
 
 
 def _check_margins(margins: ArrayLike) -> NDArray[np.float64]:
-    values = np.asarray(margins, dtype=np.float64)
+    values = as_numbers(margins, "margins")
     if values.ndim != 1:
         raise InputError(f"margins: expected shape (N,), got {values.shape}")
     if len(values) < MIN_SAMPLES:
@@ -221,7 +227,7 @@ def _check_margins(margins: ArrayLike) -> NDArray[np.float64]:
 
 
 def _check_grid(grid: ArrayLike) -> NDArray[np.float64]:
-    points = np.unique(np.asarray(grid, dtype=np.float64))
+    points = np.unique(as_numbers(grid, "grid"))
     if len(points) < MIN_POINTS or not (points[0] > 0 and points[-1] <= 1):
         raise InputError(
             f"grid: expected at least {MIN_POINTS} different values of t in (0, 1], got {grid}"

@@ -17,6 +17,9 @@ SUM_TOLERANCE = 1e-2
 SURE_TOLERANCE = SUM_TOLERANCE - 1e-3
 """Within this a sum taken in the input's own precision needs no second look."""
 
+MAX_CONDITION = 1e12
+"""A transition matrix beyond this condition number counts as singular."""
+
 _CHUNK_ELEMENTS = 1 << 16  # rows are checked in pieces that stay in cache
 
 
@@ -254,7 +257,7 @@ def check_delta(delta: ArrayLike, n_classes: int) -> NDArray[np.float64]:
 
 def check_transition(T: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
     """A row-stochastic (K, K) matrix, ``T[i, j] = P(given = j | true = i)``."""
-    matrix = np.asarray(T, dtype=np.float64)
+    matrix = as_numbers(T, "T")
     k = n_classes if n_classes is not None else (matrix.shape[0] if matrix.ndim else 0)
     if matrix.shape != (k, k) or k < 2:
         raise InputError(
@@ -269,12 +272,33 @@ def check_transition(T: ArrayLike, n_classes: int | None = None) -> NDArray[np.f
     return matrix
 
 
+def check_invertible(T: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
+    """A transition matrix that has an inverse: else labels do not tell the classes apart.
+
+    >>> check_invertible([[0.5, 0.5], [0.5, 0.5]])
+    Traceback (most recent call last):
+    adacorr.core.validation.InputError: T: expected an invertible matrix, got a singular one
+    """
+    matrix = check_transition(T, n_classes)
+    if not float(np.linalg.cond(matrix, 1)) < MAX_CONDITION:
+        raise InputError("T: expected an invertible matrix, got a singular one")
+    return matrix
+
+
 def check_rate(rate: float, name: str = "rate") -> float:
     """A noise rate in [0, 1]."""
     value = float(rate)
     if not 0 <= value <= 1:
         raise InputError(f"{name}: expected a number in [0, 1], got {rate}")
     return value
+
+
+def as_numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """An array of floats, of any shape."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected numbers, got other values") from None
 
 
 def check_number(

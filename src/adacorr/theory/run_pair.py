@@ -225,7 +225,8 @@ def _known_T(
 
 def _regressed_T(given: NDArray[np.int64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
     """E[one hot of given | x] = eta T, so T is the regression of the one on the other."""
-    return _row_shares(np.linalg.lstsq(eta, np.eye(eta.shape[1])[given], rcond=None)[0])
+    weight = np.linalg.lstsq(eta, np.eye(eta.shape[1])[given], rcond=None)[0]
+    return _row_shares(np.asarray(weight, dtype=np.float64))
 
 
 def _row_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:
