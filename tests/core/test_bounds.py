@@ -16,6 +16,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 SHARES = st.floats(0, 1)
 RATES = st.tuples(st.floats(0, 0.95), st.floats(0, 0.95)).filter(lambda pair: sum(pair) < 0.95)
 SHAPES = st.floats(0.3, 4)
+LAMBDAS = st.floats(0.05, 2.5)  # a small one makes C t^lambda nearly the share at t0: no slack
 SIMULATION = settings(max_examples=25, deadline=None)
 
 
@@ -28,11 +29,11 @@ def draw_labels(rng, posterior):
 
 
 def perturb(rng, posterior, target, eps):
-    """Probabilities within eps of `posterior`: half the rows pushed against class `target` as far
-    as the simplex allows, the others at random. Returns them with the distance truly used."""
+    """Probabilities within eps of `posterior`: half or all of the rows pushed against class
+    `target` as far as the simplex allows, the others at random; and the distance truly used."""
     n, k = posterior.shape
     move = rng.uniform(-1, 1, (n, k))
-    against = rng.random(n) < 0.5
+    against = rng.random(n) < rng.choice([0.5, 1.0])
     move[against] = 1.0 / (k - 1)
     move[np.arange(n)[against], target[against]] = -1.0
     move -= move.mean(axis=1, keepdims=True)
@@ -106,10 +107,9 @@ def test_lemma1_threshold_cannot_be_larger():
 
 
 @SIMULATION
-@given(SEEDS, RATES, SHAPES, SHAPES, st.floats(0.05, 0.999), st.floats(0.4, 2.5))
-def test_theorem1_is_never_exceeded(seed, rates, a, b, part, lam):
+@given(SEEDS, RATES, SHAPES, SHAPES, st.floats(0.05, 0.999), LAMBDAS, st.floats(0.05, 0.5))
+def test_theorem1_is_never_exceeded(seed, rates, a, b, part, lam, t0):
     rng, eta, posterior, label = binary_sample(seed, rates, a, b)
-    t0 = 0.5
     wanted = part * t0 * (1 - sum(rates))
     right = label == (eta > 0.5)
     f, eps = perturb(rng, posterior, label, wanted)
@@ -142,7 +142,7 @@ def test_theorem1_is_attained_so_the_simulation_could_fail():
     st.floats(0.3, 4),
     st.floats(0.3, 4),
     SHARES,
-    st.floats(0.4, 2.5),
+    LAMBDAS,
     st.one_of(st.none(), st.floats(0.3, 1)),
 )
 def test_corollary_is_never_exceeded(seed, rates, a, b, part, lam, delta):
@@ -193,14 +193,14 @@ def test_corollary_needs_no_repair_for_symmetric_noise_and_at_delta_one():
 
 # --- Theorems 2 and 3 -------------------------------------------------------------------------
 
-MULTICLASS = (SEEDS, st.integers(2, 6), st.floats(0, 0.6), st.floats(0.05, 0.9), st.floats(0.4, 2))
+MULTICLASS = (SEEDS, st.integers(2, 6), st.floats(0, 0.6), st.floats(0.05, 0.9), LAMBDAS)
 
 
 @settings(max_examples=15, deadline=None)
-@given(*MULTICLASS, st.floats(0.02, 1))
-def test_theorem2_is_never_exceeded(seed, k, noise, flat, lam, part):
+@given(*MULTICLASS, st.floats(0.02, 1), st.floats(0.05, 1))
+def test_theorem2_is_never_exceeded(seed, k, noise, flat, lam, part, t0):
     rng, eta, T, posterior, label = multiclass_sample(seed, k, noise, flat)
-    rows, t0 = np.arange(N), 1.0
+    rows = np.arange(N)
     f, eps = perturb(rng, posterior, label, part * t0 * np.diag(T).min())
     right = label == eta.argmax(axis=1)
     C = envelope_constant(multiclass_margin(eta), lam, t0)
@@ -213,18 +213,19 @@ def test_theorem2_is_never_exceeded(seed, k, noise, flat, lam, part):
     low = right & (own < uniform[label] - tiny)
     assert np.mean(low) <= bound.value
     for c in range(k):
-        of_class = bounds.theorem2(eps, T, C, lam, t0, label=c)
+        of_class = bounds.theorem2(min(eps, t0 * np.diag(T).min()), T, C, lam, t0, label=c)
         assert np.mean(low & (label == c)) <= of_class.value
-        assert of_class.value <= bounds.theorem2(eps, T, C, lam, t0).value * (1 + 1e-12)
+        assert of_class.value <= bound.value * (1 + 1e-12)
 
 
 @settings(max_examples=15, deadline=None)
-@given(*MULTICLASS, st.floats(0.0, 0.3), st.floats(0.0, 1.0), st.booleans())
-def test_theorem3_is_never_exceeded(seed, k, noise, flat, lam, part, away, proof_rows):
+@given(*MULTICLASS, st.floats(0.0, 0.3), st.floats(0.0, 1.0), st.booleans(), st.booleans())
+def test_theorem3_is_never_exceeded(seed, k, noise, flat, lam, part, away, proof_rows, at_right):
     rng, eta, T, posterior, label = multiclass_sample(seed, k, noise, flat)
-    u, t0 = eta.argmax(axis=1), 1.0
-    f, eps = perturb(rng, posterior, label, part * np.diag(T).min())
-    C = envelope_constant(multiclass_margin(eta), lam, t0)
+    u, weakest = eta.argmax(axis=1), np.diag(T).min()
+    # Against the given label: right ones get flipped. Against the right one: wrong ones are kept.
+    f, eps = perturb(rng, posterior, u if at_right else label, part * weakest)
+    margins = multiclass_margin(eta)
     share = bounds.psi(label, f, eta)
     ideal1 = bounds.delta1(label, f, eta, T, proof_rows=proof_rows)
     ideal2 = bounds.delta2(label, f, eta, T, proof_rows=proof_rows)
@@ -232,12 +233,63 @@ def test_theorem3_is_never_exceeded(seed, k, noise, flat, lam, part, away, proof
         delta = float(np.clip(delta, 1e-6, 1))
         decision = ThresholdRule.create(delta, k).decide(label, f)
         new = np.where(decision.flipped, decision.suggested, label)
-        flipped = bounds.theorem3_flipped(eps, delta, ideal1, T, C, lam, psi=share, t0=t0)
-        if flipped.valid:
-            assert np.mean(decision.flipped & (new != u)) <= flipped.value
-        kept = bounds.theorem3_kept(eps, delta, ideal2, T, C, lam, psi=share, t0=t0)
-        if kept.valid:
-            assert np.mean(~decision.flipped & (new != u)) <= kept.value
+        for theorem, ideal, event in (
+            (bounds.theorem3_flipped, ideal1, decision.flipped & (new != u)),
+            (bounds.theorem3_kept, ideal2, ~decision.flipped & (new != u)),
+        ):
+            t0 = least_t0(eps, abs(delta - ideal), ideal, weakest)
+            C = envelope_constant(margins, lam, t0)
+            bound = theorem(eps, delta, ideal, T, C, lam, psi=share, t0=t0)
+            if bound.valid:
+                assert np.mean(event) <= bound.value
+
+
+def least_t0(eps, xi, ideal, weakest):
+    """The smallest t0 that Theorem 3 allows, where its bound has the least slack; at most 1."""
+    with np.errstate(all="ignore"):
+        needed = max((eps + (xi**2 + xi) / ideal**2) / weakest, eps / weakest + xi)
+    return float(np.clip(np.nan_to_num(needed, nan=1.0) * (1 + 1e-9), 1e-3, 1))
+
+
+def nearly_decided(rng, against, eps):
+    """Two classes, class 0 right everywhere; 30% of the points have a margin of 0.02, so about half
+    of their labels are right. There f takes `eps` from class 0 where the label is `against`."""
+    close = rng.random(N) < 0.3
+    eta = np.where(close, 0.51, 0.95)
+    eta = np.column_stack([eta, 1 - eta])
+    label = draw_labels(rng, eta)
+    pushed = close & (label == against)
+    return eta, label, eta + eps * np.where(pushed[:, None], [-1, 1], 0), pushed
+
+
+def test_theorem2_is_attained_so_the_simulation_could_fail():
+    T, lam, eps = np.eye(2), 0.05, 0.021
+    eta, label, f, _ = nearly_decided(np.random.default_rng(0), 0, eps)
+    rows = np.arange(N)
+    low = f[rows, label] < bounds.pointwise_threshold(eta, T)[rows, label] - 1e-12
+    C = envelope_constant(multiclass_margin(eta), lam, eps)
+    share, bound = np.mean(low & (label == 0)), bounds.theorem2(eps, T, C, lam, eps)
+    assert bound.valid
+    assert 0.49 * bound.value < share <= bound.value  # half of the near labels are right
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_theorem3_is_attained_so_the_simulation_could_fail(kept):
+    T, lam, eps = np.eye(2), 0.05, 0.0085 if kept else 0.021  # kept: class 0 stays ahead in f
+    eta, label, f, pushed = nearly_decided(np.random.default_rng(0), int(kept), eps)
+    ratio = f[pushed].min(axis=1) / f[pushed].max(axis=1)
+    delta = float(ratio.min() if kept else ratio.max() + 1e-9)
+    decision = ThresholdRule.create(delta, 2).decide(label, f)
+    share = np.mean(np.where(decision.flipped, label == 0, label == 1) & (decision.flipped != kept))
+    find, theorem = (
+        (bounds.delta2, bounds.theorem3_kept) if kept else (bounds.delta1, bounds.theorem3_flipped)
+    )
+    ideal = find(label, f, eta, T, proof_rows=True)
+    t0 = least_t0(eps, abs(delta - ideal), ideal, 1.0)
+    C = envelope_constant(multiclass_margin(eta), lam, t0)
+    bound = theorem(eps, delta, ideal, T, C, lam, psi=bounds.psi(label, f, eta), t0=t0)
+    assert bound.valid
+    assert 0.45 * bound.value < share <= bound.value
 
 
 @pytest.mark.parametrize(("proof_rows", "flat"), [(False, 0.8), (True, 0.3)])
@@ -364,6 +416,17 @@ def test_a_bound_of_one_or_more_is_vacuous_though_valid():
         (lambda: bounds.corollary(0.1, 0.1, 0.1, 1, 1, delta=1.5), r"delta: expected .* \(0, 1\]"),
         (lambda: bounds.theorem3_kept(0, 0.0, 0.5, np.eye(2), 1, 1, psi=0), "delta: expected"),
         (lambda: bounds.psi([0], [[0.5, 0.5]], [[0.2, 0.3, 0.5]]), "eta: expected the shape"),
+        (lambda: bounds.lemma1("a", 0.1), "a: expected a number that is finite"),
+        (lambda: bounds.lemma1(np.nan, 0.1), "a: expected a number that is finite"),
+        (lambda: bounds.theorem2(0.1, np.eye(2), 1, 1, label=0.5), "label: expected a whole"),
+        (
+            lambda: bounds.theorem3_kept(0, np.eye(2), 0.5, np.eye(2), 1, 1, psi=0),
+            r"delta: expected a number in \(0, 1\], got shape",
+        ),
+        (
+            lambda: bounds.theorem3_kept(0, 0.9, "a", np.eye(2), 1, 1, psi=0),
+            "delta2: expected a number >= 0",
+        ),
     ],
 )
 def test_bad_input_is_one_clear_line(call, message):

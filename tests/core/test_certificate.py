@@ -153,6 +153,26 @@ def test_limit_holds_over_2000_simulated_audits(finite):
     assert missed > 5  # and it is not so wide that it says nothing
 
 
+@pytest.mark.parametrize("finite", [False, True])
+def test_limit_holds_over_2000_audits_at_the_hardest_share(finite):
+    # The share just above the limit for 3 wrong of 80: up to 3 wrong miss it, 5% of the samples. A
+    # limit a fifth lower would miss it with 4 wrong as well, twice as often.
+    rng = np.random.default_rng(0)
+    n_flips, reviewed = 1000, 80
+    size = n_flips if finite else None
+    limit = cache(lambda found: certificate.flip_error_limit(found, reviewed, n_flips=size))
+    if finite:
+        wrong_flips = round(limit(3) * n_flips) + 1
+        share = wrong_flips / n_flips
+        found = rng.hypergeometric(wrong_flips, n_flips - wrong_flips, reviewed, 2000)
+    else:
+        share = limit(3) + 1e-9
+        found = rng.binomial(reviewed, share, 2000)
+    missed = sum(share > limit(int(count)) for count in found)
+    assert 60 < missed <= stats.binom.ppf(0.999, 2000, 0.05)
+    assert sum(share > 0.8 * limit(int(count)) for count in found) > 160
+
+
 def test_finite_limit_is_exact_and_never_above_the_endless_one():
     for n_flips in (30, 100):
         for reviewed in (1, 10, 30):
@@ -206,6 +226,21 @@ def test_choose_delta_keeps_its_promise_over_2000_audits():
         broken += delta is not None and truth[delta] > target
     assert chosen > 1500  # one wrong flip among the first 30 reviews ends it early
     assert broken <= stats.binom.ppf(0.999, 2000, 0.05)
+
+
+def test_choose_delta_keeps_its_promise_over_2000_audits_where_it_is_hardest():
+    # Up to 0.5 all is well; at 1.0 the flip error is just above the target: passing is an error.
+    rng = np.random.default_rng(0)
+    n_flips, target = 20_000, 0.1
+    ratio = np.arange(n_flips) / n_flips
+    wrong = np.zeros(n_flips, dtype=bool)
+    wrong[rng.choice(np.arange(n_flips // 2, n_flips), 2001, replace=False)] = True
+    broken = 0
+    for _ in range(2000):
+        sample = rng.choice(n_flips, 300, replace=False)
+        choice = certificate.choose_delta(ratio[sample], wrong[sample], [0.5, 1.0], target)
+        broken += choice.delta == 1.0
+    assert 40 < broken <= stats.binom.ppf(0.999, 2000, 0.05)
 
 
 def test_choose_delta_stops_at_the_first_failure():
@@ -296,7 +331,7 @@ def test_flip_sensitivity_counts(seed):
     [
         (
             lambda: certificate.certified_radius([[0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]),
-            "T: expected an invertible matrix, got condition number",
+            "T: expected an invertible matrix, got a singular one",
         ),
         (lambda: certificate.negative_mass([[0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]), "T: expected"),
         (lambda: certificate.certified_radius([[0.5, 0.5]], np.eye(3)), r"T: expected shape \(2"),
@@ -312,6 +347,8 @@ def test_flip_sensitivity_counts(seed):
         (lambda: certificate.choose_delta([0.1], [1, 0], [0.5]), "wrong: expected one verdict"),
         (lambda: certificate.choose_delta([0.1], [0.5], [0.5]), "wrong: expected True or False"),
         (lambda: certificate.flip_sensitivity([np.nan], [0.5]), "ratio: expected finite"),
+        (lambda: certificate.flip_sensitivity(["a"], [0.5]), "ratio: expected numbers"),
+        (lambda: certificate.choose_delta([0.1], [0], ["a"]), "deltas: expected numbers"),
         (lambda: certificate.reliability([0], [[0.5, 0.5]], bins=0), "bins: expected a whole"),
     ],
 )
