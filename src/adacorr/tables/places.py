@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adacorr.core.validation import InputError
+from adacorr.runs import temporary_sibling
 from adacorr.tables.remote import Remote, talking
 
 
@@ -35,7 +36,7 @@ def targets(output: Path | Remote, names: Sequence[str], *, folder: bool) -> Ite
         with _remote_targets(output, names, folder=folder) as found:
             yield found
         return
-    hidden = output.with_name(f".{output.name}.{uuid.uuid4().hex[:8]}.tmp")
+    hidden = temporary_sibling(output)
     waiting = hidden / "done"
     waiting.mkdir(parents=True)
     try:
@@ -112,7 +113,7 @@ def arriving(target: Target) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = temporary_sibling(path)
     temporary.mkdir()
     try:
         yield temporary
