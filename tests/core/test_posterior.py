@@ -20,6 +20,7 @@ from adacorr.core.posterior import (
     NOTE_BLIND,
     NOTE_FEW,
     NOTE_TRUST,
+    NOTE_WEAK,
     PosteriorRule,
     Unmix,
     combine,
@@ -147,6 +148,39 @@ def test_large_noise_in_one_class_is_corrected():
     bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
     assert (new == truth).mean() > bayes - 0.02
     assert (new == truth).mean() > (labels == truth).mean() + 0.03
+
+
+@pytest.mark.parametrize("seed", [37, 39, 41])
+def test_two_classes_share_one_rate_at_high_noise(seed):
+    truth, eta = mixture(3000, 2, 1.5, seed)
+    T = noise.uniform(2, 0.4)
+    labels = noise.inject(truth, T, seed + 1)
+    rule = fit_posterior(labels, eta @ T)
+    assert rule.T[0, 0] == pytest.approx(rule.T[1, 1])
+    bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
+    assert (corrected(rule, labels, eta @ T) == truth).mean() > bayes - 0.03
+
+
+def test_two_classes_keep_two_rates_that_differ():
+    truth, eta = mixture(4000, 2, 2.5, 43)
+    T = np.array([[0.9, 0.1], [0.4, 0.6]])
+    labels = noise.inject(truth, T, 44)
+    rule = fit_posterior(labels, eta)
+    np.testing.assert_allclose(rule.T, T, atol=0.06)
+
+
+@pytest.mark.parametrize("pixels", [8, 16])
+def test_a_model_near_chance_does_not_touch_clean_labels(pixels):
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    X, y = load_digits(return_X_y=True)
+    model = LogisticRegression(C=1e-4, max_iter=300)
+    f = cross_val_predict(model, X[:, :pixels] / 16, y, cv=5, method="predict_proba")
+    rule = fit_posterior(y, f)
+    assert rule.summary["note"] == NOTE_WEAK
+    assert not rule.decide(y, f).flipped.any()
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.2])

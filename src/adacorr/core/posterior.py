@@ -19,6 +19,10 @@ alone (:mod:`adacorr.core.calibration`), in these steps:
    first belief, and f is freed of it; the likelihood of held-out rows decides (:func:`_anchored`).
 7. Noise of one class beyond that of the least noisy one may be mistakes of the model in that class
    (a linear model has them); as far as they can explain it, they do (:func:`_split`).
+8. With two classes both have one rate of noise, unless two rates explain the held-out labels
+   clearly better (:func:`_pooled`).
+9. A reading that calls most labels wrong, or next to all of a class that is too large to be noise,
+   says more about the model than about the labels; nothing is changed (:func:`_judge`).
 
 docs/auto-rule.md has the measurements, failures included.
 """
@@ -51,6 +55,8 @@ MAX_MATRIX_CLASSES = 128  # above, the noise is one rate with uniform targets
 ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
 ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to win a draw
 LEARNT = 0.9  # of that noise is taken out of f; all of it would make every row look certain
+MOST = 0.5  # of the labels called wrong: the model is at fault, not the labels
+GONE = 0.1  # of a class's given labels: if less is left of it, the model does not know it
 EXCESS_SHARE = 0.5  # of a class's model errors may be confident, where its noise stands out
 UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
@@ -61,6 +67,7 @@ _CHUNK_ELEMENTS = 1 << 16
 
 NOTE_FEW = "too few rows to tell wrong labels from a wrong model: nothing is changed"
 NOTE_BLIND = "the model does not predict the given labels better than guessing: nothing is changed"
+NOTE_WEAK = "the model is too weak to tell wrong labels from its own errors: nothing is changed"
 NOTE_TRUST = "the labels look better than the model: nothing is changed"
 NOTE_NOISE = "about {:.1%} of the labels look wrong"
 
@@ -177,7 +184,7 @@ def fit_posterior(
         rule, eta = _fit_rule(labels, features, T)
         if T is None:
             rule, eta = _anchored(labels, features, rule, eta)
-            rule = _split(rule, eta)
+            rule, eta = _pooled(labels, features, rule, eta)
     rule = replace(rule, max_flip_error=max_flip_error)
     return _judge(rule, labels, pred_probs[rows], eta, known=T is not None)
 
@@ -204,6 +211,28 @@ def _fit_rule(
     eta = softmax(sharpness * held_out)
     model_error = np.full(len(matrix), CONFIDENT_SHARE * float(1 - eta.max(axis=0).mean()))
     return PosteriorRule(matrix, sharpness * fit.weight, sharpness * fit.bias, model_error), eta
+
+
+def _pooled(
+    labels: NDArray[np.int64], features: Array, rule: PosteriorRule, eta: Array
+) -> tuple[PosteriorRule, Array]:
+    """:func:`_split`, and for two classes one rate of noise unless two rates are clearly likelier.
+
+    With two classes a difference of the rates trades off against the bias of the map: at high noise
+    it is hardly identified, and a false one moves whole classes. As one parameter more, it has to
+    gain ``log(N) / 2`` nats on held-out rows (BIC).
+    """
+    split = _split(rule, eta)
+    if len(features) > 2:
+        return split, eta
+    if rule.unmix is not None:
+        features = rule.unmix.apply(features)
+    rate = float(eta.mean(axis=1) @ (1 - np.diag(split.T)))
+    even, even_eta = _fit_rule(labels, features, uniform(2, rate))
+    gain = log_likelihood(eta, rule.T, labels) - log_likelihood(even_eta, even.T, labels)
+    if gain > np.log(len(labels)) / 2:
+        return split, eta
+    return replace(even, unmix=rule.unmix, model_error=split.model_error), even_eta
 
 
 def _split(rule: PosteriorRule, eta: Array) -> PosteriorRule:
@@ -268,18 +297,25 @@ def _judge(
     *,
     known: bool,
 ) -> PosteriorRule:
-    """Decide whether the fit is ground for changes at all, and say so in words."""
+    """Decide whether the fit is ground for changes at all, and say so in words.
+
+    A class that does not exist gets at most ``MOST / (K - 1)`` of the labels by even noise. If it
+    has more and the fit leaves next to none of them, the model does not know that class.
+    """
     n, k = pred_probs.shape
     wrong = 1 - rule._posterior(labels, pred_probs)[labels, np.arange(n)]
     rate = float(wrong.mean())
     share = np.bincount(labels, minlength=k) / n
     guessing = float((n * share * np.log(np.maximum(share, 1e-300))).sum())
+    gone = (eta.mean(axis=1) < GONE * share) & (share > MOST / (k - 1))
     note = NOTE_NOISE.format(rate)
     active = False
     if not known and n < MIN_ROWS:
         note = NOTE_FEW
     elif not known and log_likelihood(eta, rule.T, labels) <= guessing + k:
         note = NOTE_BLIND
+    elif not known and (rate >= MOST or gone.any()):
+        note = NOTE_WEAK
     elif not known and eta.mean(axis=1) @ (1 - np.diag(rule.T) - 2 * rule.model_error) <= 0:
         note = NOTE_TRUST
     else:
