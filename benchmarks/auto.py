@@ -386,10 +386,9 @@ P(given) / P(suggested), so that its threshold is 1.
   few confident rows there, and single runs end several points below the best fixed delta.
 - With two classes a difference between the two noise rates trades off against the bias b, so both
   classes get one rate unless two rates gain more than log(N) / 2 nats on held-out rows.
-- A fit that calls at least half of the labels wrong, or more than nine tenths of a class that has
-  more labels than even noise of one half would give it, says more about the model than about the
-  labels. Then nothing is changed. Weak models on clean labels just below these limits still do
-  harm.
+- A fit that calls more than nine tenths of a class wrong, a class that has more labels than even
+  noise of one half would give it, says more about the model than about the labels. Then nothing is
+  changed. Weak models on clean labels just below this limit still do harm.
 
 What it cannot know: whether T depends on x, whether a class without confident rows is noisy or
 hard, and anything about a class that the model never predicts. Above 32 classes W is a multiple of

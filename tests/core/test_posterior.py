@@ -183,6 +183,14 @@ def test_a_model_near_chance_does_not_touch_clean_labels(pixels):
     assert not rule.decide(y, f).flipped.any()
 
 
+def test_most_labels_wrong_is_no_reason_to_give_up():
+    truth, eta = mixture(3000, 5, 4.0, 45)
+    labels = noise.inject(truth, noise.uniform(5, 0.6), 46)
+    rule = fit_posterior(labels, eta)
+    assert (labels == truth).mean() < 0.45
+    assert (corrected(rule, labels, eta) == truth).mean() > 0.9
+
+
 @pytest.mark.parametrize("rate", [0.1, 0.2])
 def test_two_classes_near_bayes_when_the_model_learnt_half_of_the_noise(rate):
     truth, eta = mixture(4000, 2, 3.0, 35)

@@ -21,8 +21,8 @@ alone (:mod:`adacorr.core.calibration`), in these steps:
    (a linear model has them); as far as they can explain it, they do (:func:`_split`).
 8. With two classes both have one rate of noise, unless two rates explain the held-out labels
    clearly better (:func:`_pooled`).
-9. A reading that calls most labels wrong, or next to all of a class that is too large to be noise,
-   says more about the model than about the labels; nothing is changed (:func:`_judge`).
+9. A reading that calls next to all labels of a class wrong, one too large to be noise, says more
+   about the model than about the labels; nothing is changed (:func:`_judge`).
 
 docs/auto-rule.md has the measurements, failures included.
 """
@@ -55,8 +55,8 @@ MAX_MATRIX_CLASSES = 128  # above, the noise is one rate with uniform targets
 ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
 ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to win a draw
 LEARNT = 0.9  # of that noise is taken out of f; all of it would make every row look certain
-MOST = 0.5  # of the labels called wrong: the model is at fault, not the labels
 GONE = 0.1  # of a class's given labels: if less is left of it, the model does not know it
+STRAY = 0.5  # of all labels: so many wrong ones, spread evenly, are what a class may be made of
 EXCESS_SHARE = 0.5  # of a class's model errors may be confident, where its noise stands out
 UNMIX_FLOOR = 1e-3
 MIN_ROWS = 50
@@ -299,7 +299,7 @@ def _judge(
 ) -> PosteriorRule:
     """Decide whether the fit is ground for changes at all, and say so in words.
 
-    A class that does not exist gets at most ``MOST / (K - 1)`` of the labels by even noise. If it
+    A class that does not exist gets at most ``STRAY / (K - 1)`` of the labels by even noise. If it
     has more and the fit leaves next to none of them, the model does not know that class.
     """
     n, k = pred_probs.shape
@@ -307,14 +307,14 @@ def _judge(
     rate = float(wrong.mean())
     share = np.bincount(labels, minlength=k) / n
     guessing = float((n * share * np.log(np.maximum(share, 1e-300))).sum())
-    gone = (eta.mean(axis=1) < GONE * share) & (share > MOST / (k - 1))
+    gone = (eta.mean(axis=1) < GONE * share) & (share > STRAY / (k - 1))
     note = NOTE_NOISE.format(rate)
     active = False
     if not known and n < MIN_ROWS:
         note = NOTE_FEW
     elif not known and log_likelihood(eta, rule.T, labels) <= guessing + k:
         note = NOTE_BLIND
-    elif not known and (rate >= MOST or gone.any()):
+    elif not known and gone.any():
         note = NOTE_WEAK
     elif not known and eta.mean(axis=1) @ (1 - np.diag(rule.T) - 2 * rule.model_error) <= 0:
         note = NOTE_TRUST
