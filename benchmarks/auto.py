@@ -383,7 +383,7 @@ P(given) / P(suggested), so that its threshold is 1.
   coarse there, because T comes from few rows. With two classes the likelihood hardly tells the two
   readings apart, so both are always fitted, T starting from what the confident rows show, and the
   likelihood of held-out rows chooses. At two classes and a rate of 0.4 it stays flat: T rests on
-  few confident rows there, and single runs end several points below the best fixed delta.
+  few confident rows there.
 - With two classes a difference between the two noise rates trades off against the bias b, so both
   classes get one rate unless two rates gain more than log(N) / 2 nats on held-out rows.
 - A fit that calls more than nine tenths of a class wrong, a class that has more labels than even
