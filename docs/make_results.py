@@ -107,7 +107,7 @@ def small_images(records: list[Record]) -> str:
     return f"""
 ## MNIST and Fashion-MNIST, 10,000 images
 
-{progress("small-images", records)} A small CNN, 15 epochs. `none` is Standard on clean labels,
+{progress("small-images", records)} A small CNN, 30 epochs. `none` is Standard on clean labels,
 the ceiling.
 
 {tables(records)}

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from adacorr.bench.grid import Cell, Grid
 from adacorr.bench.records import Record, RecordFile
+from adacorr.core.kernel import threads as cores
 from adacorr.core.validation import InputError, check_fields
 from adacorr.train.settings import Settings
 
@@ -83,7 +84,7 @@ def run_grid(
 def _run_all(cells: Sequence[Cell], workers: int) -> Iterator[Record | Failure]:
     """Outcomes as they come, `workers` processes at a time."""
     spawn = get_context("spawn")
-    threads = max(1, (os.cpu_count() or 1) // workers)
+    threads = max(1, cores() // workers)
     queue = iter(cells)
     running: dict[Connection, tuple[BaseProcess, Cell]] = {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_lib
-import os
 import platform
 import sys
 from dataclasses import dataclass
@@ -111,8 +110,9 @@ def _package(requirement: Any) -> Package:
 
 def devices() -> list[str]:
     """Processors that training can use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = [f"cpu ({cores} cores)"]
+    from adacorr.core.kernel import threads
+
+    found = [f"cpu ({threads()} cores)"]
     try:
         import torch
     except ImportError:
