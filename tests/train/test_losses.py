@@ -16,11 +16,10 @@ from adacorr.train.methods.coteaching import coteaching_loss
 from adacorr.train.methods.decoupling import decoupling_loss
 from adacorr.train.methods.forward import forward_loss
 from adacorr.train.methods.posterior import (
-    clean_posterior,
-    consistent_posterior,
     label_posterior,
-    sharpen,
+    source_certainty,
     source_weights,
+    trusted,
 )
 from adacorr.train.methods.standard import Standard
 
@@ -210,28 +209,6 @@ def test_label_posterior():
         assert new == pytest.approx([value / sum(joint) for value in joint])
 
 
-@pytest.mark.parametrize("T", [noise.uniform(K, 0.5), noise.pair(K, 0.4)], ids=["uniform", "pair"])
-def test_clean_posterior_undoes_the_noise(T):
-    eta = batch(13)[0].softmax(dim=1)
-    T = torch.from_numpy(T)
-    noisy = eta @ T
-    found = clean_posterior(noisy, T)
-    torch.testing.assert_close(found.sum(dim=1), torch.ones(B, dtype=torch.float64))
-    assert (found >= 0).all()
-    assert ((found @ T) - noisy).abs().max() < 0.03  # stopped early on purpose: no overshoot
-    assert (found.argmax(dim=1) == eta.argmax(dim=1)).double().mean() > 0.9
-
-
-def test_sharpen_finds_the_scale():
-    """Given labels drawn from eta @ T, a flattened eta is brought back."""
-    g = torch.Generator().manual_seed(0)
-    eta = (3 * torch.randn(20_000, K, generator=g, dtype=torch.float64)).softmax(dim=1)
-    T = torch.from_numpy(noise.uniform(K, 0.3))
-    given = (eta @ T).multinomial(1, generator=g)[:, 0]
-    flat = (0.5 * eta.log()).softmax(dim=1)
-    assert (sharpen(flat, T, given) - eta).abs().mean() < 0.2 * (flat - eta).abs().mean()
-
-
 def test_source_weights_are_even_under_uniform_noise_and_two_under_pair():
     even = source_weights(torch.from_numpy(noise.uniform(K, 0.3)))
     assert even.std(dim=0).max().item() == pytest.approx(0, abs=1e-12)
@@ -240,11 +217,19 @@ def test_source_weights_are_even_under_uniform_noise_and_two_under_pair():
     assert (pair[pair > 0] == 0.4).all()
 
 
-def test_consistent_posterior_believes_the_labels_no_more_than_T_does():
+def test_source_certainty_is_how_far_T_names_one_source():
+    T = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.0, 0.7]])
+    # of the wrong labels 0, 3/4 were class 2; 1: all class 0; 2: half and half
+    assert source_certainty(T).tolist() == pytest.approx([0.5, 1.0, 0.0], abs=1e-6)
+    assert source_certainty(torch.from_numpy(noise.uniform(2, 0.3))).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.99])
+def test_trusted_leaves_out_the_lowest_ratios(rate):
     z, y = batch(14)
-    eta, T = z.softmax(dim=1), torch.from_numpy(noise.uniform(K, 0.4))
-    free = consistent_posterior(eta, T, y, kept=1.0)
-    torch.testing.assert_close(free, label_posterior(eta, T, y))
-    bound = consistent_posterior(eta, T, y, kept=0.0)  # unreachable: the vote is gone
-    torch.testing.assert_close(bound, label_posterior(eta, source_weights(T), y))
-    torch.testing.assert_close(bound, eta)  # which, under uniform noise, leaves the prediction
+    f = z.softmax(dim=1)
+    ratio = [row[label] / max(row) for row, label in zip(f.tolist(), y.tolist(), strict=True)]
+    own = [row[label] for row, label in zip(f.tolist(), y.tolist(), strict=True)]
+    ranked = sorted(range(B), key=lambda i: (ratio[i], own[i]))
+    kept = trusted(f, y, rate)
+    assert sorted(ranked[: int(rate * B)]) == (~kept).nonzero().flatten().tolist()
