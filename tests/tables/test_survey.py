@@ -10,7 +10,7 @@ import pytest
 from adacorr.core import sampling
 from adacorr.tables.layout import Layout
 from adacorr.tables.sources import open_parquet
-from adacorr.tables.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
+from adacorr.tables.survey import NO_CUTOFF, Sample, Survey, sure_cutoff, survey_source
 
 LAYOUT = Layout("label", ("probs",), True, None)
 
@@ -69,6 +69,27 @@ def test_files_of_a_large_input_send_little_more_than_the_sample(write, monkeypa
     assert merged.sample is not None
     np.testing.assert_array_equal(merged.sample.index, sampling.sample_rows(3000, 10))
     assert sent < 80
+
+
+def test_many_small_files_are_put_together_rarely_and_lose_no_row(problem, write, monkeypatch):
+    """The sample is copied once per so many files; before, a thousand files copied it each."""
+    monkeypatch.setattr("adacorr.tables.survey._MAX_PIECES", 8)
+    whole, copies, of = Survey(), [], Sample.of
+    monkeypatch.setattr(Sample, "of", lambda parts: copies.append(1) or of(parts))
+    for start in range(0, 3000, 30):
+        whole = whole.merge(survey(write(start, start + 30), start, 30))
+    assert len(copies) < 100 / 7
+    np.testing.assert_array_equal(whole.sample.index, np.arange(3000))
+    np.testing.assert_array_equal(whole.sample.pred_probs, problem[1][:3000])
+
+
+@pytest.mark.parametrize("pieces", [2, 1000])
+def test_a_sample_put_together_before_it_is_full_still_takes_rows(write, monkeypatch, pieces):
+    monkeypatch.setattr("adacorr.tables.survey._MAX_PIECES", pieces)
+    monkeypatch.setattr("adacorr.tables.survey.sample_size", lambda k: 100)
+    found = survey(write(0, 3000), 0, 10).sample
+    assert found is not None
+    np.testing.assert_array_equal(found.index, sampling.sample_rows(3000, 100))
 
 
 def test_the_empty_survey_is_neutral(write):

@@ -40,12 +40,12 @@ from adacorr.tables.sources import (
     open_sources,
     suffix_of,
 )
-from adacorr.tables.survey import Survey, survey_source
+from adacorr.tables.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
 
 if TYPE_CHECKING:
     from distributed import Client
 
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 16
 BATCH_ELEMENTS = 1 << 21
 LARGE_T = 3000  # classes above which a dense K x K estimate costs too much memory
 _NUMBA_PAYS = 300_000_000  # probabilities in the whole table, against the time to import numba
@@ -249,6 +249,7 @@ def _survey(
         "normalize": settings.normalize,
         "progress": lambda done: progress("checking", done, total),
     }
+    cutoff = NO_CUTOFF if total is None else sure_cutoff(total)
     elsewhere = None
     if client is not None:
         from adacorr.tables import cluster
@@ -259,7 +260,7 @@ def _survey(
         if elsewhere is not None:
             part = next(elsewhere)
         else:
-            part = survey_source(source, layout, survey.rows, **options)
+            part = survey_source(source, layout, survey.rows, cutoff=cutoff, **options)
         differ = survey.rows and part.rows and part.n_classes != survey.n_classes
         if differ and not layout.top_k:
             raise InputError(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_CUTOFF = 2**64 - 1
+_MAX_PIECES = 256
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,25 @@ class Sample:
         index = np.concatenate([part.index for part in parts])
         labels = pa.concat_arrays([part.labels for part in parts])
         f = _concatenate([part.pred_probs for part in parts])
+        whole = cls(index, labels, f)
         size = _sample_size(f)
-        keep = np.arange(len(index))
         if len(index) > size:
-            keep = np.sort(np.argpartition(priority(index), size - 1)[:size])
-        if (np.diff(index[keep]) < 0).any():  # parts that came out of order
-            keep = keep[np.argsort(index[keep])]
-        return cls(index[keep], labels.take(from_numpy(keep)), f[keep])
+            return whole.take(np.sort(np.argpartition(priority(index), size - 1)[:size])).ordered()
+        return whole.ordered()
+
+    @property
+    def full(self) -> bool:
+        """A row whose hash is above all of these will not be needed."""
+        return len(self.index) >= _sample_size(self.pred_probs)
+
+    def take(self, rows: NDArray[np.int64]) -> Sample:
+        labels = self.labels.take(from_numpy(rows))
+        return Sample(self.index[rows], labels, self.pred_probs[rows])
+
+    def ordered(self) -> Sample:
+        """In order of the rows; parts may have come in another one."""
+        sorted_already = (np.diff(self.index) > 0).all()
+        return self if sorted_already else self.take(np.argsort(self.index))
 
 
 @dataclass(frozen=True)
@@ -66,27 +79,31 @@ class Survey:
         a number of classes: the largest class index met so far, plus one.
     seen : each distinct text label and where it was first met; empty for integer labels.
     integers : the label column holds integers.
-    sample : rows to fit a rule on; None while there is none, as in a small part of a large input.
+    chosen : rows to fit a rule on, in pieces; none of a small part of a large input, perhaps.
     """
 
     rows: int = 0
     n_classes: int = 0
     seen: dict[str, Sighting] = field(default_factory=dict)
     integers: bool = False
-    sample: Sample | None = None
+    chosen: tuple[Sample, ...] = ()
 
     def merge(self, other: Survey) -> Survey:
         """Of another part of the input; neither part may depend on the order."""
         if not self.rows or not other.rows:
             return self if self.rows else other
-        chosen = [part for part in (self.sample, other.sample) if part is not None]
         return replace(
             self,
             rows=self.rows + other.rows,
             n_classes=max(self.n_classes, other.n_classes),
             seen={**other.seen, **self.seen},
-            sample=Sample.of(chosen) if chosen else None,
+            chosen=_bounded((*self.chosen, *other.chosen)),
         )
+
+    @property
+    def sample(self) -> Sample | None:
+        """The rows to fit a rule on; None while there is none."""
+        return Sample.of(self.chosen) if self.chosen else None
 
     def coder(self, layout: Layout) -> Coder:
         """What the labels mean; raises at a label that is none of the classes."""
@@ -108,7 +125,7 @@ class Surveyor:
         self._layout = layout
         self._normalize = normalize
         self._survey = Survey()
-        self._chosen: list[Sample] = []
+        self._coder: Coder | None = None
         self._cutoff = np.uint64(cutoff)
 
     def add(self, batch: pa.RecordBatch, place: Place, first_row: int) -> None:
@@ -125,11 +142,17 @@ class Surveyor:
             raise place.error(f"{self._survey.n_classes} probabilities", got, 0, column)
         integers = kinds.is_integer(labels.type)
         if integers:
-            make_coder(self._layout.class_names, k, {}, True).encode(labels, place)
+            self._integer_coder(k).encode(labels, place)
         else:
             self._note_new(labels, place, k)
-        self._survey = Survey(self._survey.rows + len(f), k, seen, integers)
-        self._choose(labels, f, first_row)
+        chosen = self._choose(labels, f, first_row)
+        self._survey = Survey(self._survey.rows + len(f), k, seen, integers, chosen)
+
+    def _integer_coder(self, k: int) -> Coder:
+        """Kept from batch to batch: 20,000 names take longer to make than a batch to check."""
+        if self._coder is None or len(self._coder.names) != k:
+            self._coder = make_coder(self._layout.class_names, k, {}, True)
+        return self._coder
 
     def _top_k_classes(self, f: TopK, labels: pa.Array) -> int:
         """K as told, or so many that every index and integer label up to here is a class."""
@@ -161,18 +184,28 @@ class Surveyor:
         last = list(seen)[-1]
         raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
 
-    def _choose(self, labels: pa.Array, f: NDArray[np.floating] | TopK, first_row: int) -> None:
-        index = np.arange(first_row, first_row + len(f))
+    def _choose(
+        self, labels: pa.Array, f: NDArray[np.floating] | TopK, first_row: int
+    ) -> tuple[Sample, ...]:
+        """The rows chosen so far and those of this batch."""
+        index, before = np.arange(first_row, first_row + len(f)), self._survey.chosen
         rows = np.flatnonzero(priority(index) <= self._cutoff)
-        if len(rows):
-            self._chosen.append(Sample(index[rows], labels.take(from_numpy(rows)), f[rows]))
-        size = _sample_size(f)
-        if sum(len(part.index) for part in self._chosen) >= 2 * size:
-            self._chosen = [Sample.of(self._chosen)]
-            self._cutoff = priority(self._chosen[0].index).max()
+        if not len(rows):
+            return before
+        chosen = _bounded((*before, Sample(index, labels, f).take(rows)))
+        if len(chosen) == 1 and chosen[0].full:
+            self._cutoff = priority(chosen[0].index).max()
+        return chosen
 
     def result(self) -> Survey:
-        return replace(self._survey, sample=Sample.of(self._chosen) if self._chosen else None)
+        return self._survey
+
+
+def _bounded(parts: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The same sample, put together now and then: to add a piece costs little, and so do all."""
+    rows = sum(len(part.index) for part in parts)
+    enough = parts and rows >= 2 * _sample_size(parts[-1].pred_probs)
+    return (Sample.of(parts),) if enough or len(parts) > _MAX_PIECES else parts
 
 
 def _concatenate(
