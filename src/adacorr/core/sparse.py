@@ -19,6 +19,7 @@ from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
 Array = NDArray[np.float64]
 DENSE_CLASSES = 128  # up to here top-k rows are made dense, which allows the richer noise model
 LARGEST = 32  # entries that a dense row of very many classes is reduced to
+_SHORT = 32  # entries per row up to which a loop over the columns is the fastest
 PAD = -1  # fills the rows that list fewer classes than the longest one
 
 
@@ -58,7 +59,7 @@ class TopK:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """How many classes each row lists."""
-        return (self.indices >= 0).sum(axis=1)
+        return over_rows(np.add, self.indices >= 0, np.int64)
 
     @property
     def rest(self) -> Array:
@@ -69,14 +70,15 @@ class TopK:
     def at(self, labels: NDArray[np.int64]) -> Array:
         """(N,) probability of one class per row."""
         hit = self.indices == labels[:, None]
-        return np.where(hit.any(axis=1), total(np.where(hit, self.values, 0)), self.rest)
+        listed = over_rows(np.logical_or, hit)
+        return np.where(listed, total(np.where(hit, self.values, 0)), self.rest)
 
     def best(self) -> tuple[NDArray[np.int64], Array]:
         """The most probable listed class (the first of ties) and its probability."""
-        top = self.values.max(axis=1)
+        top = over_rows(np.maximum, self.values)
         ties = (self.values == top[:, None]) & (self.indices >= 0)
         last = np.iinfo(self.indices.dtype).max
-        first = np.where(ties, self.indices, last).min(axis=1)
+        first = over_rows(np.minimum, np.where(ties, self.indices, last))
         return first.astype(np.int64), top.astype(np.float64)
 
     def dense(self) -> NDArray[np.floating]:
@@ -92,14 +94,31 @@ class TopK:
     def concatenate(cls, parts: Sequence[TopK]) -> TopK:
         """One after the other; shorter lists are padded."""
         width = max(part.width for part in parts)
-        wide = [(width - part.width, part) for part in parts]
-        return cls(
-            np.concatenate(
-                [np.pad(p.indices, ((0, 0), (0, w)), constant_values=PAD) for w, p in wide]
-            ),
-            np.concatenate([np.pad(p.values, ((0, 0), (0, w))) for w, p in wide]),
-            parts[0].n_classes,
-        )
+        wide = [part.padded(width) for part in parts]
+        indices = np.concatenate([part.indices for part in wide])
+        return cls(indices, np.concatenate([part.values for part in wide]), parts[0].n_classes)
+
+    def padded(self, width: int) -> TopK:
+        """Lists of that length."""
+        if width == self.width:
+            return self
+        more = ((0, 0), (0, width - self.width))
+        indices = np.pad(self.indices, more, constant_values=PAD)
+        return replace(self, indices=indices, values=np.pad(self.values, more))
+
+
+def over_rows(operation: np.ufunc, rows: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+    """``operation.reduce(rows, axis=1)``, for short rows column by column: ten times faster.
+
+    >>> over_rows(np.maximum, np.array([[1, 3], [2, 0]])).tolist()
+    [3, 2]
+    """
+    if not 0 < rows.shape[1] <= _SHORT:
+        return operation.reduce(rows, axis=1, dtype=dtype)
+    out = rows[:, 0].astype(dtype or rows.dtype)
+    for j in range(1, rows.shape[1]):
+        operation(out, rows[:, j], out=out)
+    return out
 
 
 def total(values: NDArray[np.floating]) -> Array:
@@ -116,8 +135,9 @@ def check_top_k(f: TopK, *, normalize: bool = False) -> TopK:
     `normalize` divides rows that sum to more than one by their sum.
     """
     listed = f.indices >= 0
-    if not listed.any(axis=1).all():
-        row = int((~listed.any(axis=1)).argmax())
+    some = over_rows(np.logical_or, listed)
+    if not some.all():
+        row = int((~some).argmax())
         raise RowError("values", "at least one class", "an empty list", row)
     bad = listed & ~(np.isfinite(f.values) & (f.values >= 0))
     if bad.any():
@@ -125,7 +145,8 @@ def check_top_k(f: TopK, *, normalize: bool = False) -> TopK:
         got = str(f.values[row, column])
         raise RowError("values", "finite probabilities >= 0", got, row, column)
     ordered = np.sort(f.indices, axis=1)
-    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    equal = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    twice = over_rows(np.logical_or, equal)
     if twice.any():
         row = int(twice.argmax())
         same = ordered[row, 1:][ordered[row, 1:] == ordered[row, :-1]]

@@ -34,7 +34,7 @@ from adacorr.core.posterior import (
     NOTE_TRUST,
 )
 from adacorr.core.sampling import priority, sample_rows
-from adacorr.core.sparse import Array, TopK, total
+from adacorr.core.sparse import Array, TopK, over_rows, total
 
 TAIL_FLOOR = 1e-3  # zeros are not proof, but 20,000 of them must not weigh more than this together
 STRENGTHS = (np.inf, 300.0, 30.0, 3.0)  # of the pull to uniform targets, in rows
@@ -127,7 +127,7 @@ class SparsePosteriorRule:
             listed, rest = listed - even, rest - even
         logs = self.scale * np.log(np.maximum(listed, floor))
         log_rest = self.scale * np.log(np.maximum(rest, floor))
-        top = np.maximum(logs.max(axis=1), log_rest)
+        top = np.maximum(over_rows(np.maximum, logs), log_rest)
         p = np.where(f.indices >= 0, np.exp(logs - top[:, None]), 0.0)
         q = np.exp(log_rest - top)
         norm = total(p) + q * (k - f.lengths)
@@ -138,7 +138,7 @@ class SparsePosteriorRule:
         listed, rest = self.eta(f)
         real = f.indices >= 0
         hit = f.indices == labels[:, None]
-        inside = hit.any(axis=1)
+        inside = over_rows(np.logical_or, hit)
         own = np.where(inside, total(np.where(hit, listed, 0)), rest)
         classes = np.maximum(f.indices, 0)
         if self.model_error:
