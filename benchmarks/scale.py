@@ -6,13 +6,16 @@
 A run generates a table in pieces, corrects it with a fixed delta in a fresh process that has its
 imports behind it, and records wall and CPU time and the peak memory of that process. 100,000,000
 rows need 10 GB of disk and are run when asked for. Linearity is judged on CPU time, which other
-work on the machine disturbs least.
+work on the machine disturbs least. A record says on which machine, at which load and by which code
+it was made; only records of the same machine and code are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import platform
 import resource
 import shutil
@@ -22,10 +25,13 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from adacorr.core import kernel
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results" / "scale" / "records.jsonl"
@@ -88,7 +94,6 @@ def write(path: Path, n: int, case: Case) -> None:
 
 def correct_once(source: str, output: str, classes: int) -> dict[str, float]:
     """In this process: a small correction for the imports, then the one that is measured."""
-    from adacorr.core import kernel
     from adacorr.tables import Request, Settings, correct_table
 
     columns, settings = Request(n_classes=classes), Settings(DELTA)
@@ -117,7 +122,9 @@ def measure(n: int, case: Case, folder: Path) -> dict[str, object] | None:
         )
         return None
     source, output = folder / "in.parquet", folder / "out.parquet"
+    output.unlink(missing_ok=True)
     write(source, n, case)
+    load = os.getloadavg()[0]
     command = [sys.executable, __file__, "one", str(source), str(output), str(case.classes)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     rows = pq.read_metadata(output).num_rows
@@ -131,7 +138,28 @@ def measure(n: int, case: Case, folder: Path) -> dict[str, object] | None:
         **found,
         **sizes,
         "python": platform.python_version(),
+        "machine": machine(),
+        "load": round(load, 1),
+        "code": code(),
     }
+
+
+def machine() -> str:
+    """Processor and how many of its cores this process may use."""
+    name, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+        name = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), name)
+    return f"{name}, cores used: {kernel.threads()}"
+
+
+def code() -> str:
+    """A short hash of the sources that are measured."""
+    digest = hashlib.sha256()
+    for part in ("core", "tables"):
+        for path in sorted((ROOT / "src" / "adacorr" / part).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def run(rows: list[int], cases: list[Case]) -> None:
@@ -146,11 +174,20 @@ def run(rows: list[int], cases: list[Case]) -> None:
                     print(json.dumps(record), flush=True)
 
 
-def best() -> dict[tuple[int, bool, int], dict[str, float]]:
-    """The record of least CPU time of each (classes, top_k, rows)."""
-    lines = RECORDS.read_text(encoding="utf-8").splitlines()
-    records = sorted((json.loads(line) for line in lines), key=lambda r: -r["cpu"])
-    return {(r["classes"], r["top_k"], r["rows"]): r for r in records}
+def _made_by(record: dict[str, Any]) -> tuple[str, str]:
+    return record.get("machine", "an earlier machine"), record.get("code", "an earlier version")
+
+
+def best() -> dict[tuple[int, bool, int], dict[str, Any]]:
+    """Of each (classes, top_k, rows), by the newest machine and code: the least CPU time."""
+    found: dict[tuple[int, bool, int], dict[str, Any]] = {}
+    for line in RECORDS.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        key = record["classes"], record["top_k"], record["rows"]
+        old = found.get(key)
+        if old is None or _made_by(old) != _made_by(record) or record["cpu"] < old["cpu"]:
+            found[key] = record
+    return found
 
 
 def measured_table() -> list[str]:
@@ -161,11 +198,24 @@ def measured_table() -> list[str]:
     found = best()
     for (classes, top_k, rows), r in sorted(found.items()):
         before = found.get((classes, top_k, rows // 10))
-        ratio = "" if before is None else f"{r['cpu'] / before['cpu']:.1f}"
+        comparable = before is not None and _made_by(before) == _made_by(r)
+        ratio = f"{r['cpu'] / before['cpu']:.1f}" if before and comparable else ""
         lines.append(
             f"| {Case(classes, top_k).name} | {rows:,} | {r['cpu']:.2f} | {r['wall']:.2f} "
             f"| {rows / r['cpu']:,.0f} | {r['peak_mb']:.0f} | {ratio} |"
         )
+    return [*lines, "", *_provenance(list(found.values()))]
+
+
+def _provenance(records: list[dict[str, Any]]) -> list[str]:
+    """Who made the lines of the table, one sentence per machine and code."""
+    lines = []
+    for name, version in sorted({_made_by(r) for r in records}):
+        mine = [r for r in records if _made_by(r) == (name, version)]
+        loads = [r["load"] for r in mine if "load" in r]
+        busy = f", load {min(loads)} to {max(loads)}" if loads else ""
+        what = "All" if len(mine) == len(records) else f"{len(mine)} lines"
+        lines.append(f"{what} measured on {name}{busy}, code {version}.")
     return lines
 
 
@@ -173,7 +223,7 @@ def arithmetic() -> list[str]:
     """Three tables that do not fit on this machine, from the largest measured one of its kind."""
     found = best()
 
-    def per_row(case: Case) -> dict[str, float]:
+    def per_row(case: Case) -> dict[str, Any]:
         rows = max(n for k, top, n in found if (k, top) == (case.classes, case.top_k))
         return {**found[case.classes, case.top_k, rows], "rows": rows}
 
