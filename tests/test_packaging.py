@@ -35,4 +35,5 @@ def test_one_version_everywhere():
 
 def test_the_command_is_installed():
     (entry,) = metadata.entry_points(group="console_scripts", name="adacorr")
-    assert entry.value == "adacorr.cli:main"
+    assert callable(entry.load())
+    assert PROJECT["scripts"]["adacorr"] == "adacorr.__main__:main"
