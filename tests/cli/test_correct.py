@@ -362,6 +362,15 @@ def test_a_bad_row_in_the_last_file_of_a_folder(refused, tmp_path):
     assert "b.parquet: expected finite probabilities >= 0, got nan in row 3" in err
 
 
+@pytest.mark.parametrize(("name", "mark"), [("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", ",")])
+def test_another_separator_than_the_suffix_says(refused, tmp_path, name, mark):
+    path = tmp_path / name
+    path.write_text(f"label{mark}p_a{mark}p_b\na{mark}0.5{mark}0.5\n")
+    line = refused(path)
+    assert "expected columns separated by" in line
+    assert repr(f"label{mark}p_a{mark}p_b") in line
+
+
 def test_ragged_csv(refused, tmp_path):
     source = save(good(), tmp_path / "in.csv")
     lines = source.read_text().splitlines()

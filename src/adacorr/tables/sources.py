@@ -276,8 +276,17 @@ def open_csv(path: Path | Remote) -> CsvSource:
         names = next(csv.reader(_lines(handle, path), delimiter=delimiter(path)), None)
     if not names:
         raise InputError(f"{path}: expected a header line and rows, got an empty file")
+    _separated(names, path)
     _unique(names, path)
     return CsvSource(path, tuple(names))
+
+
+def _separated(names: Sequence[str], path: Path | Remote) -> None:
+    """One column that looks like several: the separator is another one than the suffix says."""
+    if len(names) == 1 and any(mark in names[0] for mark in ",;\t|"):
+        wanted = "tabs" if delimiter(path) == "\t" else "commas (tabs in a .tsv file)"
+        got = repr(names[0][:60])
+        raise InputError(f"{path}: expected columns separated by {wanted}, got one column {got}")
 
 
 def _lines(handle: Any, path: Path | Remote) -> Iterator[str]:
