@@ -185,10 +185,11 @@ def best() -> dict[tuple[int, bool, int], dict[str, Any]]:
         record = json.loads(line)
         key = record["classes"], record["top_k"], record["rows"]
         old = found.get(key)
-        alike = old is not None and _made_by(old) == _made_by(record)
-        runs = 1 + (old["runs"] if old and alike else 0)
-        better = old is None or not alike or record["cpu"] < old["cpu"]
-        found[key] = {**(record if better else old), "runs": runs}
+        if old is None or _made_by(old) != _made_by(record):
+            found[key] = {**record, "runs": 1}
+        else:
+            quicker = min(old, record, key=lambda r: r["cpu"])
+            found[key] = {**quicker, "runs": old["runs"] + 1}
     return found
 
 
