@@ -25,7 +25,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import adacorr
 from adacorr.estimators import CorrectedClassifier
-from adacorr.estimators.corrected import sure_rows
 
 
 @parametrize_with_checks(
@@ -46,23 +45,18 @@ def test_equals_the_steps_done_by_hand(iris):
     np.testing.assert_array_equal(model.corrected_labels_, by_hand.labels)
     np.testing.assert_allclose(model.correction_.ratio, by_hand.ratio)
     np.testing.assert_allclose(model.transition_, by_hand.T)
-    sure = by_hand.confidence.round(2) >= 0.8
-    assert 0 < (~sure).sum() < 50
-    refit = LogisticRegression().fit(X[sure], by_hand.labels[sure])
+    rows = model.trusted_
+    assert not rows[by_hand.flipped].any()
+    assert 0 < by_hand.n_flipped <= (~rows).sum() < 50
+    refit = LogisticRegression().fit(X[rows], given[rows])
     np.testing.assert_allclose(model.predict_proba(X), refit.predict_proba(X))
-
-
-def test_a_class_that_is_nowhere_sure_keeps_its_rows():
-    labels = np.array([0, 0, 0, 1, 1, 2, 2])
-    confidence = np.array([0.9, 0.7, 0.95, 0.6, 0.5, 0.9, np.nan])
-    flipped = np.arange(7) == 1
-    correction = adacorr.Correction(labels, np.ones(7), flipped, labels, confidence=confidence)
-    assert sure_rows(correction).tolist() == [0, 2, 3, 4, 5, 6]
 
 
 def test_without_an_estimate_of_confidence_every_row_counts(iris):
     X, _, given = iris
     model = CorrectedClassifier(KNeighborsClassifier(), delta=0.5).fit(X, given)
+    assert model.correction_.flipped.any()
+    assert model.trusted_.all()
     hard = KNeighborsClassifier().fit(X, model.corrected_labels_)
     np.testing.assert_array_equal(model.predict_proba(X), hard.predict_proba(X))
 
@@ -209,6 +203,7 @@ def test_sample_weight_is_the_same_as_repeating_rows():
     assert weighted.correction_.flipped.any()
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-5)
     np.testing.assert_array_equal(weighted.corrected_labels_[repeat], repeated.corrected_labels_)
+    np.testing.assert_array_equal(weighted.trusted_[repeat], repeated.trusted_)
 
 
 def test_sample_weight_that_cannot_be_used_is_refused(iris):

@@ -57,7 +57,7 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
         decided, self.transition_ = self._decide(X, given, weight, routed)
         self.correction_ = _named(decided, self.classes_)
         self.corrected_labels_ = self.correction_.labels
-        return Bunch(X=X, fit_params=routed.estimator.fit)
+        return Bunch(X=X, y=y, weight=weight, fit_params=routed.estimator.fit)
 
     def _decide(
         self, X: Any, given: NDArray[np.int64], weight: NDArray[np.floating] | None, routed: Any

@@ -10,11 +10,9 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import _safe_indexing  # pyright: ignore[reportAttributeAccessIssue]
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from adacorr.core.correct import Correction
 from adacorr.estimators.base import OutOfFoldCorrection
 from adacorr.estimators.folds import all_columns
-
-SURE = 0.8  # of 0.5, 0.8 and 0.95; tried on digits, Optdigits and Spambase, seeds of 100 and above
+from adacorr.estimators.refit import trusted_rows
 
 
 class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
@@ -22,8 +20,9 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
 
     `fit` predicts every training row by a model that did not see it, corrects the labels with
     these probabilities (:func:`adacorr.correct`) and refits `estimator` on the corrected labels.
-    If labels were changed under "auto", rows whose label is less than 80% likely to be right
-    (``correction_.confidence``) are left out of the refit.
+    If labels were changed under "auto", the refit leaves out the changed rows and the doubtful
+    ones, class by class (``trusted_``): where the model is poor, a row less is better than a wrong
+    change. ``corrected_labels_`` has all rows.
 
     Parameters
     ----------
@@ -41,7 +40,8 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
     corrected_labels_ : (N,) the corrected labels of all training rows.
     correction_ : :class:`adacorr.Correction`, what was decided for each row and why.
     transition_ : (K, K) estimated noise, ``transition_[i, j] = P(given = j | true = i)``.
-    estimator_ : `estimator`, fitted on the corrected labels.
+    trusted_ : (N,) boolean, the training rows that the refit learnt from.
+    estimator_ : `estimator`, fitted on the corrected labels of these rows.
 
     Examples
     --------
@@ -83,8 +83,9 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
         checked = self._correct(X, y, sample_weight, fit_params)
         model: Any = clone(self.estimator)
         X, labels, params = checked.X, self.corrected_labels_, checked.fit_params
-        rows = sure_rows(self.correction_)
-        if rows is not None:
+        self.trusted_ = trusted_rows(checked.y, self.correction_, checked.weight)
+        if not self.trusted_.all():
+            rows = np.flatnonzero(self.trusted_)
             params = _check_method_params(X, params=params, indices=rows)
             X, labels = _safe_indexing(X, rows), labels[rows]
         self.estimator_ = model.fit(X, labels, **params)
@@ -106,20 +107,3 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of :meth:`predict_proba`."""
         return np.log(self.predict_proba(X))
-
-
-def sure_rows(correction: Correction) -> NDArray[np.intp] | None:
-    """The rows whose label is likely enough to be right; None means all.
-
-    A doubtful row does more harm with a wrong label than good with a right one. Beside this, the
-    fit to all rows, weights by confidence and whole label distributions (a weighted row per class)
-    were tried; weights made boosting unstable. Where nothing was changed there is nothing to
-    doubt, and the fit stays the plain one. A class of fewer than two sure rows keeps all.
-    """
-    if correction.confidence is None or correction.n_flipped == 0:
-        return None
-    # Rounded, because the last digits of the estimate depend on the order of the rows.
-    sure = ~(np.round(correction.confidence, 2) < SURE)  # rows that were not judged are kept
-    _, codes = np.unique(correction.labels, return_inverse=True)
-    sure |= (np.bincount(codes, weights=sure) < 2)[codes]
-    return np.flatnonzero(sure)
