@@ -208,8 +208,8 @@ def reservations(records: list[dict]) -> list[str]:
     ours = [r for r in records if r["method"] == OURS]
     stale = sum(map(is_stale, ours))
     lines = [
-        "Which rows the refit leaves out was chosen on other splits (seeds of 100 and above) of the",
-        "same three data sets.",
+        "Which rows the refit leaves out was chosen on other splits (seeds of 100 and above) of",
+        "the same three data sets.",
     ]
     if not stale:
         return [*lines, f"All {len(ours)} records of `{OURS}` are those of this version's code."]
