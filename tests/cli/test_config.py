@@ -70,7 +70,11 @@ def test_nothing_runs_when_the_settings_are_printed(here, settings):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[bench.run]\nwrokers = 2\n", "wrokers"),
+        (
+            "[bench.run]\nwrokers = 2\n",
+            "toml: expected a setting of the command, got wrokers; did you mean workers?\n",
+        ),
+        ("[bench.run]\nzzz = 2\n", "toml: expected a setting of the command, got zzz\n"),
         ("[bench.run]\nworkers = 'many'\n", "many"),
         ("not toml", "TOMLDecodeError"),
     ],

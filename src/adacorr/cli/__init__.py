@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from adacorr._version import __version__
 from adacorr.cli.help import Page
@@ -141,6 +141,10 @@ def worded(call: Callable[[], object]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except (ValueError, OSError, CycloptsError) as error:
+        if isinstance(error, UnknownOptionError):
+            from adacorr.cli.config import misspelt
+
+            error = misspelt(error) or error
         line = " ".join(str(error).split())  # may quote a whole file that is no table
         short = line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}"
         print(f"adacorr: {short}", file=sys.stderr)

@@ -12,10 +12,14 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    from cyclopts.exceptions import UnknownOptionError
 
 FILE_NAME = "adacorr.toml"
 FILE_VARIABLE = "ADACORR_CONFIG"
@@ -40,6 +44,18 @@ def sources(config: Path | None) -> list[Callable[..., Any]]:
     path = find_file(config)
     environment = Env(PREFIX, show=False)
     return [environment] if path is None else [environment, Toml(path)]
+
+
+def misspelt(error: UnknownOptionError) -> InputError | None:
+    """The same complaint in the words of a settings file, if it is one about a file."""
+    token = error.token
+    if not token.source.endswith(".toml"):
+        return None
+    names = [name for a in error.argument_collection for name in a.names if name.startswith("--")]
+    key = (token.keyword or token.value).strip("[]")
+    near = get_close_matches(key, [name.removeprefix("--") for name in names], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return InputError(f"{token.source}: expected a setting of the command, got {key}{hint}")
 
 
 def describe(commands: tuple[str, ...], bound: inspect.BoundArguments, flags: set[str]) -> str:
