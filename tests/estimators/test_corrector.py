@@ -39,6 +39,16 @@ def test_frames_on_request(iris):
     assert other["label"].to_list() == frame["label"].tolist()
 
 
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+@pytest.mark.parametrize("kind", [list, lambda y: pd.DataFrame({"y": y}, index=range(9, 159))])
+def test_a_frame_from_labels_of_any_kind(iris, kind):
+    X, _, given = iris
+    y = kind(given)
+    frame = LabelCorrector(LogisticRegression()).set_output(transform="pandas").fit_transform(X, y)
+    assert frame["given"].tolist() == given.tolist()
+    assert frame.index.tolist() == pd.DataFrame(y).index.tolist()
+
+
 def test_unknown_output_is_refused():
     with pytest.raises(ValueError, match="transform: expected"):
         LabelCorrector(LogisticRegression()).set_output(transform="xml")

@@ -77,7 +77,7 @@ class LabelCorrector(OutOfFoldCorrection):
         if kind == "default":
             return self.corrected_labels_
         columns: dict[str, NDArray[Any]] = {
-            "given": np.asarray(y),
+            "given": np.asarray(y).ravel(),
             "label": self.corrected_labels_,
             "ratio": self.correction_.ratio,
             "flipped": self.correction_.flipped,
@@ -89,4 +89,5 @@ class LabelCorrector(OutOfFoldCorrection):
             return polars.DataFrame(columns)
         import pandas
 
-        return pandas.DataFrame(columns, index=getattr(y, "index", None))
+        named = isinstance(y, (pandas.Series, pandas.DataFrame))  # a list has an `index` as well
+        return pandas.DataFrame(columns, index=y.index if named else None)
