@@ -59,7 +59,10 @@ METHODS = ("plain", OURS, "CleanLearning")
 def code() -> str:
     """A fingerprint of the code that decides what `OURS` does."""
     folder = ROOT / "src" / "adacorr"
-    files = sorted([*(folder / "core").glob("*.py"), *(folder / "estimators").glob("*.py")])
+    parts = [
+        folder / "estimators" / f"{name}.py" for name in ("base", "corrected", "folds", "refit")
+    ]
+    files = sorted([*(folder / "core").glob("*.py"), *parts])
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
