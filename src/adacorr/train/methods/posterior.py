@@ -152,15 +152,16 @@ class Posterior(Method):
         """T and the noise rate, from predictions before memorising.
 
         Where the net is wrong, T counts that as noise: its rate is too high. Where it is surest it
-        may be so because it has memorised: that rate is too low. With few wrong labels, learning
-        from nearly all of them matters more; with many, leaving out most: hence the weight.
+        may be so because it has memorised: that rate is too low. The first is taken where half of
+        the labels or more are wrong, as then each that is left in does more harm than the loss of
+        a right one; the fewer they are, the nearer to the second.
         """
         found = estimate_transition(self._given.cpu().numpy(), f.double().cpu().numpy()).T
         T = torch.from_numpy(found).to(f) + FLOOR / len(found)
         self._T = T / T.sum(dim=1, keepdim=True)
         high = 1 - self._T.diagonal()[f.argmax(dim=1)].mean()
         low = surest_noise_rate(self._given, f).clamp_max(high)
-        self._rate = (1 - high) * low + high * high
+        self._rate = low + (2 * high).clamp_max(1) ** 2 * (high - low)
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
 
     def _correct(self, f: Tensor) -> Tensor:
