@@ -140,32 +140,30 @@ class Posterior(Method):
             end.log(f"burn-in ends: {why}")
         elif not self._m and end.epoch == self._epochs:
             end.log(NEVER_READY)
-        if not self._m or end.epoch <= self._m:
-            self._look_for_noise(f, end)
+        if end.epoch == self._m:
+            self._fit_noise(f, end)
         if not self._m or end.epoch < self._m or end.epoch == self._epochs:
             return end.labels
         if self._guard.withholds(self._given, end, first=end.epoch == self._m):
             return end.labels
         return self._correct(f)
 
-    def _look_for_noise(self, f: Tensor, end: EpochEnd) -> None:
-        """T and the noise rate, at the epoch of burn-in with the lowest noisy validation loss.
+    def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
+        """T and the noise rate, from predictions before memorising.
 
         Where the net is wrong, T counts that as noise: its rate is too high. Where it is surest it
-        may be so because it has begun to memorise: that rate is too low. The first is taken where
-        half of the labels or more are wrong, as then each that is left in does more harm than the
-        loss of a right one; the fewer they are, the nearer to the second.
+        may be so because it has begun to memorise: that rate is too low. The second is taken while
+        most labels are right, as a right one left out then does more harm than a wrong one left
+        in; the first where most are wrong.
         """
-        losses = [line["val_loss"] for line in end.history]
-        if losses[-1] is None or losses[-1] <= min(losses):
-            found = estimate_transition(self._given.cpu().numpy(), f.double().cpu().numpy()).T
-            T = torch.from_numpy(found).to(f) + FLOOR / len(found)
-            self._T = T / T.sum(dim=1, keepdim=True)
-            high = 1 - self._T.diagonal()[f.argmax(dim=1)].mean()
-            low = surest_noise_rate(self._given, f).clamp_max(high)
-            self._rate = low + (2 * high).clamp_max(1) * (high - low)
-        if end.epoch == self._m:
-            end.log(f"noise rate estimated as {self._rate.item():.3f}")
+        found = estimate_transition(self._given.cpu().numpy(), f.double().cpu().numpy()).T
+        T = torch.from_numpy(found).to(f) + FLOOR / len(found)
+        self._T = T / T.sum(dim=1, keepdim=True)
+        high = 1 - self._T.diagonal()[f.argmax(dim=1)].mean()
+        low = surest_noise_rate(self._given, f).clamp_max(high)
+        mostly_wrong = ((high - 0.4) / 0.3).clamp(0, 1)
+        self._rate = low + mostly_wrong * (high - low)
+        end.log(f"noise rate estimated as {self._rate.item():.3f}")
 
     def _correct(self, f: Tensor) -> Tensor:
         """The corrected labels, and what each counts from now on."""
