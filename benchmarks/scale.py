@@ -5,9 +5,10 @@
 
 A run generates a table in pieces, corrects it with a fixed delta in a fresh process that has its
 imports and the first 100,000 rows behind it (what a process does once is start-up, not rows), and
-records wall and CPU time and the peak memory of that process. 100,000,000 rows need 10 GB of disk and are run when asked for. Linearity is judged on CPU time, which other
-work on the machine disturbs least. A record says on which machine, at which load and by which code
-it was made; only records of the same machine and code are compared.
+records wall and CPU time and the peak memory of that process. 100,000,000 rows need 10 GB of disk
+and are run when asked for. Linearity is judged on CPU time, which other work on the machine
+disturbs least. A record says on which machine, at which load and by which code it was made; only
+records of the same machine and code are compared.
 """
 
 from __future__ import annotations
