@@ -36,6 +36,7 @@ def visit(chromium):
             lambda request: request.url.startswith(address) or problems.append(request.url),
         )
         enter(page, address, name)
+        settled(page)  # a key is not taken while the page loads
         return page
 
     yield open_page
@@ -93,6 +94,7 @@ def test_one_person_from_first_to_export(make_run, serve_here, open_store, visit
     fourth = where(page)  # another class, by typing
     names = {page.text_content("#given"), page.text_content("#proposed")}
     wanted = next(name for name in NAUGHTY if name not in names)
+    settled(page)
     page.keyboard.press("o")
     page.fill("#other-input", wanted[:3])
     page.keyboard.press("Enter")
