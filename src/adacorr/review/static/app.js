@@ -303,7 +303,7 @@ function mark(at) {
 function chooseClass(at) {
   const chosen = matches[at];
   if (!chosen) return;
-  $("other-dialog").close();
+  shut($("other-dialog"));
   const item = state.queue[0];
   // The classes on the table are an acceptance and a rejection: store them as what they are.
   if (chosen.label === item.proposed) decide("accept");
@@ -339,7 +339,13 @@ function setName() {
   state.person = name;
   remember("name", name);
   $("who").textContent = name;
-  $("name-dialog").close();
+  shut($("name-dialog"));
+}
+
+// A closed dialog keeps the focus until the next frame: a key pressed before would go to its field.
+function shut(dialog) {
+  dialog.close();
+  if (dialog.contains(document.activeElement)) document.activeElement.blur();
 }
 
 function remember(key, value) {
@@ -453,7 +459,7 @@ function wire() {
     "export-close": () => $("export-dialog").close(),
     "help-open": KEYS["?"],
     "help-close": () => $("help-dialog").close(),
-    "other-cancel": () => $("other-dialog").close(),
+    "other-cancel": () => shut($("other-dialog")),
     "audit-start": startAudit,
     "name-ok": setName,
     who: askName,
