@@ -159,22 +159,24 @@ def command(*argv):
     return [sys.executable, "-m", "adacorr", *argv]
 
 
-def wait_for(path, process):
+def stop_after(epoch, checkpoints, process):
+    """Freeze a run once a checkpoint of `epoch` or later is there, however short its epochs are."""
     deadline = time.monotonic() + 120
-    while not path.exists():
+    while not any(path.name >= f"epoch-{epoch:06d}" for path in checkpoints.glob("epoch-*")):
         assert process.poll() is None, "the run ended too early"
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.005)
+    process.send_signal(signal.SIGSTOP)
 
 
 def test_kill_and_resume_from_the_command_line(run_cli, tmp_path):
-    options = ("--noise", "uniform:0.3", "--epochs", "40", "--subset", "200", "--seed", "2")
+    options = ("--noise", "uniform:0.3", "--epochs", "60", "--subset", "200", "--seed", "2")
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command("fit", "digits", *options, "--quiet", "--run-dir", str(killed)), env=environment
     )
-    wait_for(killed / "checkpoint" / "epoch-000003", process)
+    stop_after(3, killed / "checkpoint", process)
     code, _, err = run_cli("fit", "--resume", str(killed))
     assert code == 2
     assert f"held by process {process.pid} on " in err
