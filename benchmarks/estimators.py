@@ -44,11 +44,13 @@ RECORDS = ROOT / "results" / "estimators" / "records.jsonl"
 PAGE = ROOT / "docs" / "estimators-results.md"
 DATASETS = ("digits", "optdigits", "spambase")
 NOISES = ("none", *(f"{kind}:{rate}" for kind in ("uniform", "pair") for rate in (0.1, 0.2, 0.4)))
-SEEDS = (0, 1, 2)
+SEEDS = tuple(range(10))
 CLASSIFIERS = {
     "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+    # Without the penalty boosting may diverge on labels that are nearly all right: its accuracy on
+    # its own training labels falls with the number of trees.
     "gradient boosting": HistGradientBoostingClassifier(
-        max_iter=20, max_leaf_nodes=8, learning_rate=0.3, random_state=0
+        max_iter=20, max_leaf_nodes=8, learning_rate=0.3, l2_regularization=0.1, random_state=0
     ),
 }
 OURS = "CorrectedClassifier"
@@ -185,7 +187,8 @@ def table(records: list[dict]) -> str:
         "`results/estimators/`. Percent of clean test labels predicted right, mean over "
         f"{most if fewest == most else f'{fewest} to {most}'} seeds;",
         "all methods with their defaults. Bold: best in the row. With two classes (Spambase), pair",
-        "noise is the same as uniform noise. Boosting has 20 iterations and 8 leaves, for time.",
+        "noise is the same as uniform noise. Boosting has 20 iterations and 8 leaves, for time,",
+        "and an L2 penalty of 0.1, without which it may diverge on labels that are nearly all right.",
         "",
         *reservations(records),
         "",

@@ -1,7 +1,9 @@
 """The streamed correction equals the one in memory, bit for bit, for every format and batch."""
 
 import gzip
+import itertools
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ import pytest
 import adacorr
 from adacorr.core import sampling
 from adacorr.runs import Run
-from adacorr.tables import Request, Settings, correct_table
+from adacorr.tables import Request, Settings, correct_table, sinks
 from adacorr.tables.process import Stats
 
 
@@ -343,6 +345,26 @@ def test_a_run_directory_can_be_opened(problem, tmp_path):
     assert config["data"]["label_column"] == "label"
     assert config["run"]["command"] == "adacorr correct in.parquet"
     assert config["result"]["flipped"] == expected.n_flipped
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no such call on this system")
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_what_is_written_goes_to_the_disk_step_by_step(problem, tmp_path, monkeypatch, suffix):
+    y, f, names = problem
+    source = tmp_path / "in.parquet"
+    pq.write_table(column_table(y, f, names), source)
+    whole, paced = tmp_path / f"whole.{suffix}", tmp_path / f"paced.{suffix}"
+    correct_table(source, whole, batch_rows=100)
+    dropped = []
+    monkeypatch.setattr(sinks, "PACE", 20_000)
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda fd, start, n, advice: dropped.append((start, n))
+    )
+    correct_table(source, paced, batch_rows=100)
+    assert len(dropped) >= 2
+    assert all(a + n == b for (a, n), (b, _) in itertools.pairwise(dropped))  # no gap, none twice
+    assert min(n for _, n in dropped) >= 20_000
+    assert paced.read_bytes() == whole.read_bytes()
 
 
 def test_memory_is_bounded_by_the_batch_and_the_sample(tmp_path):

@@ -31,7 +31,7 @@ from adacorr.tables.process import Corrected, Plan, Stats, correct_source
 from adacorr.tables.remote import Remote, is_url
 from adacorr.tables.result import TableResult
 from adacorr.tables.rundir import RunSink, write_config
-from adacorr.tables.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, writing
+from adacorr.tables.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, paced, writing
 from adacorr.tables.sources import (
     Source,
     is_many,
@@ -129,7 +129,10 @@ def correct_file(
     """
     with writing(target.output), arriving(target) as temporary:
         sink = open_sink(temporary, target.output, source, plan)
-        with completing(sink, target.output) as write, behind(write) as write_behind:
+        with (
+            completing(sink, target.output) as write,
+            behind(paced(write, temporary)) as write_behind,
+        ):
 
             def both(done: Corrected) -> None:
                 write_behind(done)
