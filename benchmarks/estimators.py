@@ -188,7 +188,7 @@ def table(records: list[dict]) -> str:
         f"{most if fewest == most else f'{fewest} to {most}'} seeds;",
         "all methods with their defaults. Bold: best in the row. With two classes (Spambase), pair",
         "noise is the same as uniform noise. Boosting has 20 iterations and 8 leaves, for time,",
-        "and an L2 penalty of 0.1, without which it may diverge on labels that are nearly all right.",
+        "and an L2 penalty of 0.1, without which it may diverge where nearly all labels are right.",
         "",
         *reservations(records),
         "",
