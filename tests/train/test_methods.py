@@ -242,6 +242,8 @@ def test_plateau_ends_late_though_accuracy_still_rises_a_little():
 def test_plateau_is_not_the_slow_start():
     nothing_learnt = lines([0.1] * 9, [2.3] * 9, train=0.1)
     assert ends_at(nothing_learnt) is None
+    hardly = lines([0.11] * 30, [2.3] * 30, train=0.12)  # not even where a third is over
+    assert ends_at(hardly) is None
     assert ends_at(lines([0.1] * 9, [2.3] * 9, train=0.2))[0] == 3
 
 
@@ -266,7 +268,7 @@ def test_auto_burn_in_is_logged_and_found_before_memorising(problem):
         def log(self, line):
             notes.append(line)
 
-    settings = {"epochs": 30, "batch_size": 32, "lr": 0.01}
+    settings = {"epochs": 30, "batch_size": 8, "lr": 0.01}
     fit(make_net, x, given, method=AdaCorr(), progress=Listener(), **settings)
     (line,) = [note for note in notes if "burn-in ends" in note]
     assert int(line.split()[1].rstrip(":")) <= 10

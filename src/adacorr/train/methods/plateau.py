@@ -31,6 +31,7 @@ class Plateau:
     fast: float = 0.1
     steps: int = 40
     sure: float = 0.6
+    above_chance: float = 1.3  # in odds
 
     @classmethod
     def for_run(cls, epochs: int, labels: Tensor) -> Plateau:
@@ -55,32 +56,28 @@ class Plateau:
         if len(history) < max(self.earliest, self.patience + 1):
             return third if late else None
         old, new = self._best(history[: -self.patience]), self._best(history[-self.patience :])
-        clear = self._above_chance(history[-1], by=1.3)  # a slow start is no plateau
-        if clear and new[1] > old[1]:
+        if new[1] > old[1]:
             return f"noisy validation loss rises (lowest {old[1]:.3f})"
         if new[1] < (1 - self.loss_share) * old[1]:
             return None
-        if clear and new[0] <= old[0] + self.tolerance:
+        if new[0] <= old[0] + self.tolerance:
             return f"noisy validation accuracy stands at {max(old[0], new[0]):.3f}"
         return third if late else None
 
     def immature(self, history: Sequence[dict[str, Any]]) -> bool:
         """Whether the net has barely begun to learn.
 
-        It has made fewer than `steps` optimiser steps; or it knows its training labels no better
-        than one who always names the largest class; or it still learns fast, by a tenth in one
-        epoch; or it is far less sure than it is right: cross-entropy makes a net that has learnt
-        what it can as sure of its training labels as it is right about them.
+        It has made fewer than `steps` optimiser steps; or it knows its training labels hardly
+        better than one who always names the largest class; or it still learns fast, by a tenth in
+        one epoch; or it is far less sure than it is right: cross-entropy makes a net that has
+        learnt what it can as sure of its training labels as it is right about them.
         """
         now = history[-1]
         if now["steps"] < self.steps or now["confidence"] < self.sure * now["train_accuracy"]:
             return True
         before = history[-2] if len(history) > 1 else now
         fast = now["train_accuracy"] > (1 + self.fast) * before["train_accuracy"]
-        return fast or not self._above_chance(now, by=1.05)
-
-    def _above_chance(self, now: dict[str, Any], by: float) -> bool:
-        return _odds(now["train_accuracy"]) > by * _odds(self.chance)
+        return fast or _odds(now["train_accuracy"]) <= self.above_chance * _odds(self.chance)
 
     @staticmethod
     def _best(history: Sequence[dict[str, Any]]) -> tuple[float, float]:
