@@ -411,6 +411,56 @@ def test_output_equal_to_input(refused, table, tmp_path):
     assert "other than the input" in refused(source, output=link)
 
 
+def test_an_output_on_an_input_or_another_output(run_cli, tmp_path):
+    source = save(good(), tmp_path / "in.parquet")
+    other = save(good(), tmp_path / "other.parquet")
+    np.save(tmp_path / "y.npy", np.zeros(2, int))
+    np.save(tmp_path / "p.npy", np.full((2, 2), 0.5))
+    arrays = ["--labels", str(tmp_path / "y.npy"), "--probs", str(tmp_path / "p.npy")]
+    out, before = tmp_path / "out.parquet", {p: p.read_bytes() for p in tmp_path.iterdir()}
+    cases = [
+        [str(source), "--report", str(source)],
+        [str(tmp_path), "--report", str(other)],
+        [f"{tmp_path}/*.parquet", "--report", str(other)],
+        [f"file://{source}", "--report", str(source)],
+        [*arrays, "--delta", "0.9", "--report", str(tmp_path / "p.npy")],
+        [str(source), "--output", str(out), "--report", str(out)],
+        [
+            str(source),
+            "--output",
+            str(out),
+            "--run-dir",
+            f"{tmp_path}/../{tmp_path.name}/{out.name}",
+        ],
+        [f"file://{source}", "--output", str(source)],
+        [str(source), "--output", f"file://{source}"],
+        [f"file://{source}", "--output", f"file://{tmp_path}//in.parquet"],
+        ["", "--output", str(out)],
+    ]
+    for case in cases:
+        code, _, err = run_cli("correct", *case)
+        assert code == 2, case
+        assert "expected" in err, case
+        assert err.count("\n") == 1, case
+        assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before, case
+
+
+def test_a_file_url_is_a_path(run_cli, tmp_path):
+    source = save(good(), tmp_path / "in.parquet")
+    argv = ("--output", f"file://{tmp_path}/a.parquet", "--quiet")
+    assert run_cli("correct", f"file://{source}", *argv)[0] == 0
+    assert run_cli("correct", str(source), "--output", str(tmp_path / "b.parquet"))[0] == 0
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_more_classes_than_there_can_be(refused, tmp_path):
+    columns = {"label": [0, 1], "indices": [[0, 1], [1, 0]], "values": [[0.9, 0.1], [0.9, 0.1]]}
+    source = save(columns, tmp_path / "in.parquet")
+    assert "n_classes: expected 2 to 1,000,000" in refused(source, "--n-classes", "2147483648")
+    limit = refused(source, "--n-classes", "200000", "--delta", "0.9", "--run-dir", "run")
+    assert "at most 100,000 classes" in limit
+
+
 def test_places_that_cannot_be_written(refused, table, tmp_path):
     source = table(good())
     assert "existing output folder" in refused(source, output=tmp_path / "no" / "out.csv")

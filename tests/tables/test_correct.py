@@ -260,6 +260,21 @@ def test_an_input_that_changes_between_the_passes(problem, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_input_that_is_replaced_by_one_of_as_many_rows(problem, tmp_path):
+    y, f, names = problem
+    path = tmp_path / "in.parquet"
+    pq.write_table(list_table(y, f, names), path)
+    done = []
+
+    def shuffle(stage, rows, total):
+        if stage == "checking" and not done:
+            done.append(pq.write_table(list_table(y[::-1], f[::-1], names), path))
+
+    with pytest.raises(adacorr.InputError, match="expected the same file in both passes, got anot"):
+        correct_table(path, tmp_path / "out.parquet", settings=Settings(0.9), progress=shuffle)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_normalize_gives_the_ratios_of_the_normalised_rows(problem, tmp_path):
     y, f, names = problem
     raw = f * np.linspace(0.5, 3, len(f), dtype=np.float32)[:, None]

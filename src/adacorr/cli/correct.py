@@ -117,6 +117,7 @@ def correct(
 
     inputs = _inputs(source, labels, probs)
     _check_outputs(output, dry_run, run_dir, report)
+    _check_apart(inputs, output, run_dir, report)
     columns = Request(
         label_column,
         probs_column,
@@ -148,7 +149,7 @@ def correct(
 
 
 def _inputs(source: str | None, labels: Path | None, probs: Path | None) -> str | tuple[Path, Path]:
-    if source is not None and labels is None and probs is None:
+    if source and labels is None and probs is None:
         return source
     if source is None and labels is not None and probs is not None:
         return labels, probs
@@ -164,6 +165,31 @@ def _check_outputs(
         raise InputError("expected --output PATH (or --dry-run to write nothing), got neither")
     if report is not None and not report.parent.is_dir():
         raise InputError(f"{report}: expected an existing output folder, got no {report.parent}")
+
+
+def _check_apart(
+    inputs: str | tuple[Path, Path], output: str | None, run_dir: Path | None, report: Path | None
+) -> None:
+    """Outputs in places of their own, the report on no input (tables see to that themselves)."""
+    from adacorr.tables.remote import is_url, without_file_scheme
+    from adacorr.tables.sources import files_behind
+
+    output = without_file_scheme(output)
+    places = [("--output", output), ("--run-dir", run_dir), ("--report", report)]
+    seen: dict[Path, str] = {}
+    for option, place in places:
+        if place is None or is_url(place):
+            continue
+        path = Path(place).resolve()
+        if path in seen:
+            raise InputError(f"{option}: expected another place than {seen[path]}, got {place}")
+        seen[path] = option
+    if report is None or not report.exists():
+        return
+    source = without_file_scheme(inputs)
+    files = source if isinstance(source, tuple) else files_behind(source)
+    if any(isinstance(file, Path) and file.exists() and file.samefile(report) for file in files):
+        raise InputError(f"{report}: expected a report beside the input, got the input itself")
 
 
 def _split(text: str | None) -> list[str] | None:
@@ -247,9 +273,12 @@ def _run_folder(
     if run_dir is not None or report is None:
         yield run_dir
         return
+    from adacorr.tables.sinks import writing
+
     name = Path(inputs if isinstance(inputs, str) else inputs[0]).name
     temporary = temporary_sibling(report.with_name(f"{report.name}.run"))
-    temporary.mkdir()
+    with writing(report):
+        temporary.mkdir()
     try:
         yield temporary / name
     finally:

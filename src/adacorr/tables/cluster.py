@@ -11,7 +11,8 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +50,7 @@ def connect(scheduler: str | None) -> Iterator[Client]:
         ):
             yield client
         return
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is one line
     try:
         client = Client(scheduler, timeout=10)
     except (OSError, TimeoutError, ValueError) as error:
@@ -133,9 +135,17 @@ def _map(
             done(found[future.key])
     except KilledWorker as error:
         raise InputError(f"cluster: expected workers that live, got: {error}") from error
+    except CancelledError as error:  # nobody but us cancels, and we have not
+        raise _lost(error) from error
     finally:
-        client.cancel(futures)
+        with suppress(Exception):
+            client.cancel(futures)
     return [found[future.key] for future in futures]
+
+
+def _lost(error: BaseException) -> InputError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return InputError(f"cluster: expected a scheduler that lives, got: {reason}")
 
 
 def _finished(client: Client, futures: list[Any]) -> Iterator[Any]:
@@ -150,7 +160,11 @@ def _finished(client: Client, futures: list[Any]) -> Iterator[Any]:
             alone = 0.0
             continue
         time.sleep(_POLL)
-        alone = 0.0 if client.nthreads() else alone + _POLL
+        try:
+            workers = client.nthreads()
+        except (OSError, TimeoutError) as error:
+            raise _lost(error) from error
+        alone = 0.0 if workers else alone + _POLL
         if alone > NO_WORKERS:
             raise InputError(f"cluster: expected a worker, got none for {NO_WORKERS:.0f} s")
 

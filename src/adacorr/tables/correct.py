@@ -8,8 +8,8 @@ applies it file by file (:func:`correct_file`). A cluster (:mod:`adacorr.tables.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,13 @@ from adacorr.core.lrt import Rule
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
+from adacorr.rundata import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
 from adacorr.tables.places import Target, arriving, atomic_folder, targets
 from adacorr.tables.process import Corrected, Plan, Stats, correct_source
-from adacorr.tables.remote import Remote, is_url
+from adacorr.tables.remote import Remote, is_url, without_file_scheme
 from adacorr.tables.result import TableResult
 from adacorr.tables.rundir import RunSink, write_config
 from adacorr.tables.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, paced, writing
@@ -51,6 +52,7 @@ LARGE_T = 3000  # classes above which a dense K x K estimate costs too much memo
 _NUMBA_PAYS = 300_000_000  # probabilities in the whole table, against the time to import numba
 
 Progress = Callable[[str, int, int | None], None]
+Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,13 @@ def correct_table(
     progress : called with a stage, rows done since the last call, and rows in all where known.
     """
     began = time.perf_counter()
+    source, output = without_file_scheme(source), without_file_scheme(output)
+    if client is not None:  # workers have folders of their own
+        source, output = _absolute(source), _absolute(output)
     request, settings = columns or Request(), settings or Settings()
     many = not isinstance(source, tuple) and is_many(source)
     sources = _open(source)
+    stamps = _stamps(sources)
     target = None if output is None else Remote(str(output)) if is_url(output) else Path(output)
     folder = None if run_dir is None else Path(run_dir)
     if client is not None:
@@ -105,6 +111,10 @@ def correct_table(
     rows = batch_rows or _batch_rows(sources, layout)
     survey = _survey(sources, layout, settings, rows, progress, client)
     plan, noise = _plan(survey, layout, settings, rows, _typed(sources, target))
+    if folder is not None and len(plan.coder.names) > MAX_RUN_CLASSES:
+        got = f"{len(plan.coder.names):,}; write --output alone"
+        wanted = f"at most {MAX_RUN_CLASSES:,} classes in a run directory or report"
+        raise InputError(f"{folder}: expected {wanted}, got {got}")
 
     def result(stats: Stats) -> TableResult:
         spent = time.perf_counter() - began
@@ -114,7 +124,7 @@ def correct_table(
         write_config(path, result(stats), source, sources[0], settings.delta, command)
 
     outputs = _Outputs(target, folder, many, client)
-    return result(_write(sources, plan, outputs, survey.rows, progress, describe))
+    return result(_write(sources, stamps, plan, outputs, survey.rows, progress, describe))
 
 
 def correct_file(
@@ -146,6 +156,23 @@ def _open(source: str | Path | tuple[str | Path, str | Path]) -> list[Source]:
     if isinstance(source, tuple):
         return [open_arrays(Path(source[0]), Path(source[1]))]
     return open_sources(source)
+
+
+def _absolute(place: Any) -> Any:
+    if place is None or is_url(place) or isinstance(place, tuple):
+        return place
+    return str(Path(place).absolute())
+
+
+def _stamps(sources: Sequence[Source]) -> dict[Path, Stamp]:
+    """What changes when a file is replaced or written to; of files that are still there."""
+    paths = {path for s in sources for path in (s.path, s.probs_path) if isinstance(path, Path)}
+    found = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            state = path.stat()
+            found[path] = state.st_ino, state.st_size, state.st_mtime_ns
+    return found
 
 
 def _check_cluster(
@@ -322,6 +349,7 @@ class _Outputs:
 
 def _write(
     sources: Sequence[Source],
+    stamps: Mapping[Path, Stamp],
     plan: Plan,
     outputs: _Outputs,
     rows: int,
@@ -351,6 +379,9 @@ def _write(
                 f"{sources[0].path}: expected {rows} rows as at first, got {stats.rows}; "
                 "the input changed while it was read"
             )
+        for path, now in _stamps(sources).items():
+            if now != stamps[path]:
+                raise InputError(f"{path}: expected the same file in both passes, got another")
         if run_folder is not None:
             describe(run_folder, stats)
     return stats

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from adacorr.core.sparse import PAD, TopK, check_top_k
 from adacorr.core.validation import InputError, RowError, as_pred_probs, check_pred_probs
 from adacorr.tables.arrow import compute, to_numpy
-from adacorr.tables.layout import Layout
+from adacorr.tables.layout import MAX_CLASSES, Layout
 from adacorr.tables.remote import Remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-MAX_CLASSES = 1_000_000  # that an index may name when the number of classes is not told
 
 
 class HasPaths(Protocol):

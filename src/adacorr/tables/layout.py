@@ -11,6 +11,7 @@ from adacorr.core.validation import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_CLASSES = 1_000_000  # that a table may name
 LABEL_NAMES = ("label", "labels", "given_label", "given", "noisy_label", "target", "class", "y")
 PROBS_NAMES = ("pred_probs", "probs", "probabilities", "pred_prob", "proba", "predict_proba")
 TOP_K_NAMES = (("indices", "values"), ("top_k_indices", "top_k_values"))
@@ -150,8 +151,8 @@ def _top_k(types: Mapping[str, pa.DataType], path: str, label: str, request: Req
         _present(types, path, name)
     classes = tuple(request.classes) if request.classes is not None else None
     k = request.n_classes
-    if k is not None and k < 2:
-        raise InputError(f"n_classes: expected at least 2, got {k}")
+    if k is not None and not 2 <= k <= MAX_CLASSES:
+        raise InputError(f"n_classes: expected 2 to {MAX_CLASSES:,}, got {k}")
     if classes is not None and k not in (None, len(classes)):
         raise InputError(f"n_classes: expected {len(classes)} as there are classes, got {k}")
     return Layout(label, columns, False, classes, True, k)

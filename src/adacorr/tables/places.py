@@ -38,7 +38,8 @@ def targets(output: Path | Remote, names: Sequence[str], *, folder: bool) -> Ite
         return
     hidden = temporary_sibling(output)
     waiting = hidden / "done"
-    waiting.mkdir(parents=True)
+    for name in names:  # here, so that a late worker cannot bring back what has been removed
+        (waiting / name).parent.mkdir(parents=True, exist_ok=True)
     try:
         yield [Target(waiting, name, output / name if folder else output) for name in names]
         _check_arrived(waiting, names, output)
@@ -102,9 +103,7 @@ def arriving(target: Target) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-        end = target.waiting / target.name
-        end.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(temporary, end)
+        os.replace(temporary, target.waiting / target.name)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

@@ -18,6 +18,16 @@ def is_url(place: object) -> bool:
     return isinstance(place, str) and "://" in place
 
 
+def without_file_scheme(place: Any) -> Any:
+    """A ``file://`` URL is a path like any other: checked, and replaced in one step, like one.
+
+    >>> without_file_scheme("file:///a/b.csv"), without_file_scheme("s3://a/b.csv")
+    ('/a/b.csv', 's3://a/b.csv')
+    """
+    scheme, mark, path = place.partition("://") if isinstance(place, str) else ("", "", "")
+    return path if mark and scheme in ("file", "local") else place
+
+
 @dataclass(frozen=True)
 class Remote:
     """A file or folder behind a URL, with the few things that a Path has and we need.

@@ -55,7 +55,9 @@ def writing(path: Path | Remote) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())[:200]
+        taken = error.errno in (errno.ENOTEMPTY, errno.EEXIST)
         expected = "enough room on the disk" if full else "a writable place"
+        expected = "a new or empty folder" if taken else expected
         raise OutputError(f"{path}: expected {expected}, got: {reason}") from error
 
 

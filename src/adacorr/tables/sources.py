@@ -74,7 +74,7 @@ def suffix_of(path: Path | Remote) -> str:
 
 def open_sources(place: str | Path) -> list[Source]:
     """The files behind one input in order of name: itself, those of a folder or of a pattern."""
-    return [_open_source(file) for file in _files(place)]
+    return [_open_source(file) for file in files_behind(place)]
 
 
 def is_many(place: str | Path) -> bool:
@@ -84,7 +84,8 @@ def is_many(place: str | Path) -> bool:
     return Path(place).is_dir() or (glob.has_magic(str(place)) and not Path(place).exists())
 
 
-def _files(place: str | Path) -> list[Path] | list[Remote]:
+def files_behind(place: str | Path) -> list[Path] | list[Remote]:
+    """In order of name."""
     files: list[Path] | list[Remote]
     path = Path(place)
     if is_url(place):

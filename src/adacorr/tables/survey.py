@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from adacorr.core.sampling import MAX_ROWS, priority, sample_size
 from adacorr.core.sparse import TopK
 from adacorr.tables.arrow import compute, from_numpy
-from adacorr.tables.decode import MAX_CLASSES, Place, decode_probs
+from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.labels import Coder, Sighting, is_integer, make_coder, plain, shorten
-from adacorr.tables.layout import Layout
+from adacorr.tables.layout import MAX_CLASSES, Layout
 from adacorr.tables.pipeline import ahead
 from adacorr.tables.sources import Source
 

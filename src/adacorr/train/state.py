@@ -156,6 +156,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
 @contextmanager
 def locked(run_dir: Path) -> Iterator[None]:
     """Hold the run directory; a second run is told who has it."""
+    if run_dir.is_file():
+        raise InputError(f"{run_dir}: expected a run directory or a new name, got a file")
     run_dir.mkdir(parents=True, exist_ok=True)
     with open(run_dir / ".lock", "a+") as handle:
         try:
