@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,3 +106,33 @@ def test_csv_files_are_counted_first(client, tmp_path):
     lines = (tmp_path / "out" / "2.csv").read_text().splitlines()
     assert len(lines) == 7
     assert lines[2].startswith("b,0.9,0.1,a,")
+
+
+def test_a_scheduler_that_dies_is_one_line_and_leaves_nothing(folder, tmp_path):
+    source, columns = folder
+    dask = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    place = tmp_path / "scheduler.json"
+    at = ["--scheduler-file", str(place)]
+    scheduler = subprocess.Popen(
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *at], **quiet
+    )
+    worker = subprocess.Popen(
+        [*dask, "worker", "--nthreads", "1", "--no-dashboard", "--no-nanny", *at], **quiet
+    )
+
+    def kill(stage, rows, total):
+        scheduler.kill()
+
+    try:
+        with Client(scheduler_file=str(place), timeout=60) as client:
+            client.wait_for_workers(1, timeout=60)
+            with pytest.raises(InputError, match="cluster: expected a scheduler that lives, got:"):
+                correct_table(
+                    source, tmp_path / "out", columns=columns, client=client, progress=kill
+                )
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert {path.name for path in tmp_path.iterdir()} <= {"in", "scheduler.json"}

@@ -50,7 +50,8 @@ def connect(scheduler: str | None) -> Iterator[Client]:
         ):
             yield client
         return
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is one line
+    for name in ("distributed.client", "distributed.utils", "tornado.application", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is one line
     try:
         client = Client(scheduler, timeout=10)
     except (OSError, TimeoutError, ValueError) as error:
@@ -121,6 +122,7 @@ def _map(
     import dask.bag
     from dask.delayed import delayed
     from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
 
     extra = [] if shared is None else [delayed(shared, pure=True)]
     bag = dask.bag.from_sequence(items, partition_size=1)
@@ -135,7 +137,7 @@ def _map(
             done(found[future.key])
     except KilledWorker as error:
         raise InputError(f"cluster: expected workers that live, got: {error}") from error
-    except CancelledError as error:  # nobody but us cancels, and we have not
+    except (CancelledError, CommClosedError) as error:  # nobody but us cancels, and we have not
         raise _lost(error) from error
     finally:
         with suppress(Exception):
