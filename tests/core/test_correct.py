@@ -104,6 +104,35 @@ def test_names_survive_and_inputs_stay(noisy):
     np.testing.assert_array_equal(f, before[1])
 
 
+def test_probabilities_stored_by_column_stay_as_they_are(noisy):
+    _, given, f = noisy
+    columns = np.asfortranarray(f)
+    result = correct(given, columns)
+    np.testing.assert_array_equal(columns, f)
+    np.testing.assert_array_equal(result.labels, correct(given, f).labels)
+
+
+@pytest.mark.parametrize("kind", [str, int])
+@pytest.mark.parametrize("make", ["pandas", "polars"])
+def test_a_frame_states_the_order_of_the_classes(noisy, kind, make):
+    library = pytest.importorskip(make)
+    _, given, f = noisy
+    names = np.array([7, 9, 8]) if kind is int else np.array(["cat", "fox", "dog"])
+    frame = library.DataFrame({f"p_{names[j]}": f[:, j] for j in (1, 0, 2)})
+    expected = names[correct(given, f[:, [0, 1, 2]]).labels]
+    labels = correct(names[given], frame).labels
+    assert labels.dtype.kind == names.dtype.kind
+    assert np.mean(labels == expected) > 0.99
+
+
+def test_columns_that_are_not_the_labels_tell_nothing(noisy):
+    frame = pytest.importorskip("pandas").DataFrame(noisy[2], columns=["x", "y", "z"])
+    expected = correct(noisy[1], noisy[2]).labels
+    np.testing.assert_array_equal(correct(noisy[1], frame).labels, expected)
+    names = np.array(["a", "b", "c"])
+    np.testing.assert_array_equal(correct(names[noisy[1]], frame).labels, names[expected])
+
+
 def test_rows_in_another_order_get_almost_the_same_labels(noisy):
     _, labels, f = noisy
     order = np.random.default_rng(3).permutation(len(labels))

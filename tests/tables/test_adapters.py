@@ -73,6 +73,46 @@ def test_categoricals_and_the_index_of_pandas_are_kept(sample):
     assert agree.mean() > 0.98
 
 
+ORDERS = [[2, 1, 0], [1, 2, 0]]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, datasets.Dataset.from_dict])
+@pytest.mark.parametrize("order", ORDERS)
+def test_columns_named_by_the_classes_may_stand_in_any_order(sample, make, order):
+    _, given, f, expected = sample
+    columns = {f"p_{NAMES[j]}": f[:, j].tolist() for j in order}
+    frame = make({"label": np.array(NAMES)[given].tolist(), **columns})
+    out = correct_frame(frame, list(columns))
+    assert as_lists(out, "adacorr_label") == np.array(NAMES)[expected.labels].tolist()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_columns_and_the_labels_type_may_state_different_orders(sample, order):
+    _, given, f, expected = sample
+    text = np.array(NAMES)[given]
+    columns = {f"p_{NAMES[j]}": f[:, j] for j in order}
+    kinds = {
+        "category": pd.DataFrame({"label": pd.Categorical(text, NAMES[::-1]), **columns}),
+        "enum": pl.DataFrame({"label": pl.Series(text, dtype=pl.Enum(NAMES[::-1])), **columns}),
+    }
+    for frame in kinds.values():
+        out = correct_frame(frame, list(columns))
+        assert out["adacorr_label"].dtype == frame["label"].dtype
+        assert out["adacorr_label"].to_list() == np.array(NAMES)[expected.labels].tolist()
+    data = datasets.Dataset.from_dict({"label": given.tolist(), **columns})
+    data = data.cast_column("label", datasets.ClassLabel(names=NAMES))
+    assert correct_frame(data, list(columns))["adacorr_label"][:] == expected.labels.tolist()
+
+
+def test_an_enum_of_polars_states_the_order_and_stays(sample):
+    _, given, f, expected = sample
+    order = pl.Enum(NAMES[::-1])
+    frame = pl.DataFrame({"label": pl.Series(np.array(NAMES)[given], dtype=order)})
+    out = correct_frame(frame, f[:, ::-1])
+    assert out["adacorr_label"].dtype == order
+    assert out["adacorr_label"].to_list() == np.array(NAMES)[expected.labels].tolist()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -38,7 +38,7 @@ class Fit:
 
 def log_features(pred_probs: NDArray[np.floating]) -> Array:
     """(N, K) probabilities -> (K, N) log probabilities, bounded below and centred per row."""
-    logs = np.ascontiguousarray(pred_probs.T, dtype=np.float64)
+    logs = np.array(pred_probs.T, dtype=np.float64, order="C")  # always a copy, whatever the order
     np.log(np.maximum(logs, FLOOR, out=logs), out=logs)
     logs -= logs.sum(axis=0) / len(logs)
     return logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -163,6 +164,37 @@ def encode_labels(
             f"got {len(found)}; pass classes= to name the columns"
         )
     return Encoded(codes.astype(np.int64), found, False)
+
+
+def column_names(table: Any) -> list[Any] | None:
+    """The names of a table's columns; None for what has none, such as an array."""
+    names = getattr(table, "column_names", getattr(table, "columns", None))
+    return None if names is None else list(names)
+
+
+def classes_of_columns(labels: ArrayLike, columns: Sequence[Any]) -> list[Any] | None:
+    """The classes in the order of the columns, where the labels are the columns' names.
+
+    A prefix that all columns share does not count. None where the names do not tell.
+
+    >>> classes_of_columns(["cat", "dog"], ["p_fox", "p_dog", "p_cat"])
+    ['fox', 'dog', 'cat']
+    """
+    if not all(isinstance(name, str | Integral) for name in columns):
+        return None
+    y, texts = _label_array(labels), [str(name) for name in columns]
+    seen = set(np.unique(y).astype(str).tolist())
+    for cut in range(len(os.path.commonprefix(texts)) + 1):  # noqa: RUF071
+        names = [text[cut:] for text in texts]
+        if seen <= set(names):
+            if y.dtype.kind == "U":
+                return names
+            return [int(n) for n in names] if all(map(_is_integer, names)) else None
+    return None
+
+
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
 
 
 def _label_array(labels: ArrayLike) -> NDArray[Any]:

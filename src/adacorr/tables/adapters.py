@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.correct import Correction, correct
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, classes_of_columns, column_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +37,11 @@ def correct_frame(
     frame : pandas or polars DataFrame, pyarrow Table, or ``datasets.Dataset``; not changed.
     pred_probs : (N, K) array, the name of a column of lists, or the names of K columns.
     label : the column of given labels. A ``ClassLabel`` feature brings its own class names, and so
-        does a pandas categorical; `adacorr_label` is then of the same type.
-    delta, T, classes, max_flip_error : as in :func:`adacorr.correct`.
+        do a pandas categorical and a polars Enum; `adacorr_label` is then of the same type.
+    classes : names of the K probabilities. By default the names of their columns if these contain
+        all labels (a prefix such as ``p_`` may precede them), else those of the label's type, else
+        the labels in sorted order.
+    delta, T, max_flip_error : as in :func:`adacorr.correct`.
 
     Returns
     -------
@@ -54,14 +57,11 @@ def correct_frame(
     """
     if label not in _columns(frame):
         raise InputError(f"label: expected one of the columns {_columns(frame)}, got {label!r}")
-    result = correct(
-        _column(frame, label),
-        _probabilities(frame, pred_probs),
-        delta,
-        T,
-        classes=_class_names(frame, label) if classes is None else classes,
-        max_flip_error=max_flip_error,
-    )
+    given = _column(frame, label)
+    f, columns = _probabilities(frame, pred_probs)
+    if classes is None:
+        f, classes = _in_one_order(f, columns, given, _class_names(frame, label))
+    result = correct(given, f, delta, T, classes=classes, max_flip_error=max_flip_error)
     added = {
         "adacorr_label": result.labels,
         "adacorr_ratio": result.ratio,
@@ -130,12 +130,25 @@ def _column(frame: Any, name: str) -> NDArray[Any]:
     return np.asarray(frame[name])
 
 
-def _probabilities(frame: Any, pred_probs: Any) -> NDArray[Any]:
+def _probabilities(frame: Any, pred_probs: Any) -> tuple[NDArray[Any], list[Any] | None]:
+    """(N, K) numbers, and the names of their columns if they have any."""
     if isinstance(pred_probs, str):
-        return np.asarray([np.asarray(row) for row in _checked(frame, pred_probs)])
+        return np.asarray([np.asarray(row) for row in _checked(frame, pred_probs)]), None
     if isinstance(pred_probs, Sequence) and pred_probs and isinstance(pred_probs[0], str):
-        return np.column_stack([_checked(frame, name) for name in pred_probs])
-    return np.asarray(pred_probs)
+        return np.column_stack([_checked(frame, name) for name in pred_probs]), list(pred_probs)
+    return np.asarray(pred_probs), column_names(pred_probs)
+
+
+def _in_one_order(
+    f: NDArray[Any], columns: list[Any] | None, given: NDArray[Any], known: list[Any] | None
+) -> tuple[NDArray[Any], list[Any] | None]:
+    """Probabilities and their classes: in the order of the label's type, else of the columns."""
+    named = None
+    if columns is not None:
+        named = classes_of_columns(given if known is None else known, columns)
+    if known is None or named is None:
+        return f, known or named
+    return (f[:, [named.index(name) for name in known]] if len(named) == len(known) else f), known
 
 
 def _checked(frame: Any, name: str) -> NDArray[Any]:
@@ -151,6 +164,11 @@ def _class_names(frame: Any, label: str) -> list[Any] | None:
         return getattr(frame.features[label], "names", None)
     if kind == "pandas" and hasattr(frame[label], "cat"):
         return frame[label].cat.categories.tolist()
+    if kind == "polars":
+        import polars as pl
+
+        dtype = frame[label].dtype  # the order of a Categorical is an accident, that of an Enum not
+        return dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
     return None
 
 
@@ -166,7 +184,10 @@ def _add(frame: Any, label: str, added: dict[str, NDArray[Any]]) -> Any:
     if kind == "polars":
         import polars as pl
 
-        return frame.with_columns(**{name: pl.Series(values) for name, values in added.items()})
+        new = {name: pl.Series(values) for name, values in added.items()}
+        if isinstance(frame[label].dtype, pl.Enum | pl.Categorical):
+            new["adacorr_label"] = new["adacorr_label"].cast(frame[label].dtype)
+        return frame.with_columns(**new)
     if kind == "pyarrow":
         import pyarrow as pa
 
