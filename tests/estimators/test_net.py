@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -89,3 +90,31 @@ except ImportError as error:
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'adacorr[train]'" in out.stdout
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x: x[..., None] / 16,
+        lambda x: x / 16,
+        lambda x: (x[:, None] * 15).astype(np.uint8),
+        lambda x: x[..., None],
+    ],
+    ids=["floats", "no channel", "channels first", "floats up to 16"],
+)
+def test_images_in_every_form(form):
+    data = load_digits()
+    X, y = form(data.images[:300]), data.target[:300]
+    model = AdaCorrClassifier(epochs=2).fit(X, y)
+    assert type(model.model_.nets[0]).__name__ == "SmallCNN"
+    some = np.argmin(X.reshape(len(X), -1).max(axis=1))  # a batch may be darker than the rest
+    alone = model.predict_proba(X[some : some + 1] / (4 if X.dtype.kind == "f" else 1))
+    assert alone.shape == (1, 10)
+    np.testing.assert_allclose(model.predict_proba(X)[:5], model.predict_proba(X[:5]), atol=1e-4)
+
+
+def test_the_scale_of_the_pixels_is_that_of_fit():
+    data = load_digits()
+    model = AdaCorrClassifier(epochs=1).fit(data.images[:100, :, :, None] / 16, data.target[:100])
+    with pytest.raises(ValueError, match=r"expected pixels in \[0, 1\], got 0 to 16"):
+        model.predict(data.images[:5, :, :, None])

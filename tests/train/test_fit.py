@@ -208,3 +208,16 @@ def test_settings_are_checked_once():
     for bad in ({"epochs": 0}, {"optimizer": "adam"}, {"seed": -1}, {"mixed_precision": "fp8"}):
         with pytest.raises(InputError, match=next(iter(bad))):
             Settings(**bad)
+
+
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [
+        (np.zeros((20, 8, 8, 1)), r"samples of \(8, 8, 1\), floats"),
+        (np.zeros((20, 8, 8)), r"samples of \(8, 8\), floats"),
+        (np.zeros((20, 1, 8, 8), np.uint8), r"samples of \(1, 8, 8\), channels first"),
+    ],
+)
+def test_images_that_no_net_by_name_takes_are_one_line(data, got):
+    with pytest.raises(ValueError, match=f"data: expected uint8 images .*{got}"):
+        fit(None, data, np.arange(20) % 2, epochs=1)

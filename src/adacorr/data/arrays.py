@@ -50,8 +50,17 @@ def from_arrays(
     return Dataset(name, x, codes, names, true)
 
 
-def check_features(x: NDArray[Any], prefix: str = "") -> NDArray[Any]:
-    """Bring an array of samples to one of the three forms, or say what is wrong with it."""
+def in_unit_range(x: NDArray[Any]) -> bool:
+    """Whether pixels are floats in [0, 1] rather than numbers up to 255."""
+    return x.dtype.kind == "f" and bool(x.size) and x.max() <= 1
+
+
+def check_features(x: NDArray[Any], prefix: str = "", *, unit: bool | None = None) -> NDArray[Any]:
+    """Bring an array of samples to one of the three forms, or say what is wrong with it.
+
+    `unit` says that pixels are in [0, 1], as samples seen before may have shown; by default `x`
+    itself tells.
+    """
     if x.dtype.kind not in "fiub" or x.dtype == object:
         raise InputError(f"{prefix}features: expected numbers, got dtype {x.dtype}")
     if x.ndim < 2 or 0 in x.shape:
@@ -71,18 +80,19 @@ def check_features(x: NDArray[Any], prefix: str = "") -> NDArray[Any]:
         raise InputError(
             f"{prefix}features: expected images (N, H, W, C) with 1 or 3 channels, got {x.shape}"
         )
-    return np.ascontiguousarray(_to_uint8(x, prefix))
+    return np.ascontiguousarray(_to_uint8(x, prefix, unit))
 
 
-def _to_uint8(x: NDArray[Any], prefix: str) -> NDArray[np.uint8]:
+def _to_uint8(x: NDArray[Any], prefix: str, unit: bool | None) -> NDArray[np.uint8]:
     if x.dtype == np.uint8:
         return x
     low, high = x.min(), x.max()
-    if low < 0 or high > 255:
+    if low < 0 or high > (1 if unit else 255):
+        expected = "[0, 1]" if unit else "[0, 255] or [0, 1]"
         raise InputError(
-            f"{prefix}features: expected pixels in [0, 255] or [0, 1], got {low} to {high}"
+            f"{prefix}features: expected pixels in {expected}, got {low:g} to {high:g}"
         )
-    scale = 255.0 if x.dtype.kind == "f" and high <= 1 else 1.0
+    scale = 255.0 if (in_unit_range(x) if unit is None else unit) else 1.0
     return np.rint(x.astype(np.float64) * scale).astype(np.uint8)
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adacorr.core.validation import InputError
+from adacorr.data.arrays import check_features, in_unit_range
 from adacorr.train.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
     """A neural network that corrects its training labels while it learns.
 
-    Needs ``pip install 'adacorr[train]'``. Rows (N, D) get a perceptron, images (N, H, W, C) a
-    convolutional net, unless `net` says otherwise; see :func:`adacorr.train.fit`.
+    Needs ``pip install 'adacorr[train]'``. Rows (N, D) get a perceptron, images a convolutional
+    net, unless `net` says otherwise; see :func:`adacorr.train.fit`. Images are (N, H, W), (N, H, W,
+    C) or (N, C, H, W) with 1 or 3 channels, as bytes or as floats in [0, 1] or [0, 255]. It takes
+    no `sample_weight`.
 
     Parameters
     ----------
@@ -85,9 +88,10 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError("y: expected at least 2 classes, got 1 class")
+        self._unit = in_unit_range(X)
         result = fit(
             self.net,
-            X,
+            self._samples(X),
             codes,
             method=_method(self.method, methods),
             epochs=self.epochs,
@@ -107,7 +111,14 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
         """(M, K) probabilities, columns in the order of ``classes_``."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=_DTYPES, allow_nd=True, reset=False)
-        return self.model_.predict_proba(X)
+        return self.model_.predict_proba(self._samples(X))
+
+    def _samples(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Images in the form that nets by name take; your own net gets what you pass."""
+        own = self.net is not None and not isinstance(self.net, str)
+        if X.ndim == 2 or own or _takes_anything(self.net):
+            return X
+        return check_features(X, unit=self._unit)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of :meth:`predict_proba`."""
@@ -117,6 +128,11 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
         """(M,) the most probable labels."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+
+def _takes_anything(net: str | None) -> bool:
+    name = (net or "").partition(":")[0]
+    return name == "mlp" or "." in name
 
 
 _DTYPES = [np.float32, np.uint8]  # bytes are images and stay bytes

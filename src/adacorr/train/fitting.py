@@ -126,6 +126,7 @@ def fit(
     with torch.random.fork_rng(), _deterministic():
         job = make_job(samples, given, validation, settings, ranks.device)
         settings = replace(settings, epochs=epochs or default_epochs(len(job.train)))
+        _check_images(net, job.feed.source)
         make_net = net_factory(net, job.feed.source.shape)
         engine = Engine(
             job, method, make_net, settings, ranks, progress=progress, on_epoch=on_epoch
@@ -227,6 +228,24 @@ def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
     if n - size < 2:
         raise InputError(f"data: expected more samples than {n} to hold out {fraction:g} of them")
     return np.sort(np.random.default_rng([seed, SPLIT]).permutation(n)[:size])
+
+
+def _check_images(net: NetLike, source: Source) -> None:
+    """Nets by name take images as bytes, channels last; say so before a layer does."""
+    name = net.partition(":")[0] if isinstance(net, str) else ""
+    if (net is not None and not name) or name in ("mlp", "pointnet") or "." in name:
+        return
+    shape = source.shape
+    if source.kind == "as_is":
+        wrong = len(shape) == 3 or (len(shape) == 2 and shape[1] != 3)
+    else:
+        wrong = len(shape) == 3 and shape[2] not in (1, 3) and shape[0] in (1, 3)
+    if wrong:
+        got = "floats or tensors" if source.kind == "as_is" else "channels first"
+        raise InputError(
+            f"data: expected uint8 images (N, H, W) or (N, H, W, C) for net {name or None!r}, got "
+            f"samples of {shape}, {got}; adacorr.data.from_arrays converts, or pass your own net"
+        )
 
 
 def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Module]:
