@@ -82,6 +82,18 @@ def test_max_flip_error_moves_doubtful_flips_to_review(noisy):
     np.testing.assert_array_equal(limited.suggested, free.suggested)
 
 
+@pytest.mark.parametrize("rows", [4, 49])
+def test_no_numbers_where_nothing_can_be_told(noisy, rows):
+    _, given, f = noisy
+    for probs in (f[:rows], np.full((1500, 3), 1 / 3)):
+        result = correct(given[: len(probs)], probs, max_flip_error=0.1)
+        assert result.n_flipped == 0
+        assert "nothing is changed" in result.note
+        assert np.isnan(result.confidence).all()
+        assert result.noise_rate is result.expected_wrong_flips is None
+        assert result.expected_missed_errors is None
+
+
 def test_known_transition_is_kept(noisy):
     truth, labels, f = noisy
     T = noise.uniform(3, 0.25)

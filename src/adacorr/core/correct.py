@@ -40,7 +40,9 @@ class Correction:
         "auto", P(given label is right) / P(suggestion is right), so that the threshold is 1.
     flipped : where the label was changed.
     suggested : what the rule would say; equals `labels` where flipped.
-    confidence : under "auto", the estimated probability that the label after correction is right.
+    confidence : under "auto", the estimated probability that the label after correction is right;
+        NaN where `note` says that rows or model do not allow an estimate. The three numbers below
+        are then None.
     to_review : flips that `max_flip_error` withheld: not applied, for a person to look at.
     expected_wrong_flips, expected_missed_errors : under "auto", how many of the flips are
         expected to be wrong, and how many wrong labels are expected to remain unchanged.
@@ -156,14 +158,19 @@ def correct(
     )
     if decision.confidence is None:
         return result
-    doubt = 1 - decision.confidence
-    return replace(
+    result = replace(
         result,
         confidence=decision.confidence,
         to_review=decision.review,
+        T=rule.T if isinstance(rule, PosteriorRule) else None,
+        note=rule.summary["note"],
+    )
+    if rule.summary["noise_rate"] is None:
+        return result
+    doubt = 1 - decision.confidence
+    return replace(
+        result,
         expected_wrong_flips=float(doubt[decision.flipped].sum()),
         expected_missed_errors=float(doubt[~decision.flipped].sum()),
         noise_rate=rule.summary["noise_rate"],
-        T=rule.T if isinstance(rule, PosteriorRule) else None,
-        note=rule.summary["note"],
     )

@@ -69,6 +69,7 @@ NOTE_FEW = "too few rows to tell wrong labels from a wrong model: nothing is cha
 NOTE_BLIND = "the model does not predict the given labels better than guessing: nothing is changed"
 NOTE_WEAK = "the model is too weak to tell wrong labels from its own errors: nothing is changed"
 NOTE_TRUST = "the labels look better than the model: nothing is changed"
+NOTES_BLIND = (NOTE_FEW, NOTE_BLIND, NOTE_WEAK)  # then no number of the fit is worth telling
 NOTE_NOISE = "about {:.1%} of the labels look wrong"
 
 
@@ -109,6 +110,7 @@ class PosteriorRule:
     active : False where the fit gives no ground for any change; every label is then kept.
     max_flip_error : flips whose probability of being wrong reaches this are withheld for review.
     summary : plain values that describe the fit.
+    blind : the fit says nothing about the labels at all; every confidence is then NaN.
     """
 
     T: Array
@@ -119,6 +121,7 @@ class PosteriorRule:
     active: bool = True
     max_flip_error: float | None = None
     summary: dict[str, Any] = field(default_factory=dict)
+    blind: bool = False
 
     def posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
         """(N, K): P(true = j | x, given label)."""
@@ -154,6 +157,8 @@ class PosteriorRule:
             suggested[part][change] = p[:, change].argmax(axis=0)
         flipped = suggested != labels
         ratio = np.divide(own, top, out=np.ones(n), where=flipped)
+        if self.blind:
+            top[:] = own[:] = np.nan
         if self.max_flip_error is None:
             return Decision(suggested, ratio, flipped, top)
         review = flipped & (1 - top >= self.max_flip_error)
@@ -320,8 +325,9 @@ def _judge(
         note = NOTE_TRUST
     else:
         active = True
-    summary = {"rule": "auto", "noise_rate": rate, "note": note}
-    return replace(rule, active=active, summary=summary)
+    blind = note in NOTES_BLIND
+    summary = {"rule": "auto", "noise_rate": None if blind else rate, "note": note}
+    return replace(rule, active=active, blind=blind, summary=summary)
 
 
 def _fit_map(

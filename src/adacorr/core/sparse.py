@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.lrt import Decision
+from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
 
 Array = NDArray[np.float64]
@@ -238,8 +239,10 @@ class LargestOnly:
         return self.rule.decide(labels, largest(pred_probs))
 
 
-def confident_noise_rate(labels: NDArray[np.int64], f: TopK) -> float:
+def confident_noise_rate(labels: NDArray[np.int64], f: TopK) -> float | None:
     """Share of rows confidently in another class than the given one (Northcutt et al. 2021).
+
+    None where fewer than `MIN_ROWS` rows are confidently in any class.
 
     The same number as ``estimate_transition(labels, f.dense()).noise_rate``, where the rest of a
     row is below every threshold.
@@ -251,7 +254,7 @@ def confident_noise_rate(labels: NDArray[np.int64], f: TopK) -> float:
     above = (f.indices >= 0) & (f.values >= threshold[np.maximum(f.indices, 0)])
     likely, value = TopK(f.indices, np.where(above, f.values, -1), k).best()
     sure = value >= 0
-    return float((likely[sure] != labels[sure]).mean()) if sure.any() else 0.0
+    return float((likely[sure] != labels[sure]).mean()) if sure.sum() >= MIN_ROWS else None
 
 
 def fit_top_k(

@@ -32,6 +32,7 @@ from adacorr.core.posterior import (
     NOTE_FEW,
     NOTE_NOISE,
     NOTE_TRUST,
+    NOTES_BLIND,
 )
 from adacorr.core.sampling import priority, sample_rows
 from adacorr.core.sparse import Array, TopK, over_rows, total
@@ -105,7 +106,7 @@ class SparsePosteriorRule:
     scale, rate, targets : eta ~ f ** scale; P(label is wrong); where wrong labels go.
     model_error : how often the model is taken to be confidently wrong.
     learnt : the noise rate that f itself has learnt and is freed of, mostly 0.
-    active, max_flip_error, summary : as in the dense rule.
+    active, max_flip_error, summary, blind : as in the dense rule.
     """
 
     scale: float
@@ -116,6 +117,7 @@ class SparsePosteriorRule:
     active: bool = True
     max_flip_error: float | None = None
     summary: dict[str, Any] = field(default_factory=dict)
+    blind: bool = False
 
     def eta(self, f: TopK) -> tuple[Array, Array]:
         """Clean posterior of the listed classes (0 where padded), and of each other class."""
@@ -166,6 +168,8 @@ class SparsePosteriorRule:
             suggested[part][change] = classes[change]
         flipped = suggested != labels
         ratio = np.divide(own, top, out=np.ones(n), where=flipped)
+        if self.blind:
+            top[:] = own[:] = np.nan
         if self.max_flip_error is None:
             return Decision(suggested, ratio, flipped, top)
         review = flipped & (1 - top >= self.max_flip_error)
@@ -331,4 +335,6 @@ def _judge(rule: SparsePosteriorRule, labels: NDArray[np.int64], f: TopK) -> Spa
         active = True
         if len(rule.targets.keys):
             note += f"; {len(rule.targets.keys):,} frequent confusions"
-    return replace(rule, active=active, summary={"rule": "auto", "noise_rate": noise, "note": note})
+    blind = note in NOTES_BLIND
+    summary = {"rule": "auto", "noise_rate": None if blind else noise, "note": note}
+    return replace(rule, active=active, blind=blind, summary=summary)

@@ -180,12 +180,17 @@ def _spread(part: Correction, rows: NDArray[np.intp], given: NDArray[np.int64]) 
     )
     if part.confidence is None:
         return result
+    result = dataclasses.replace(
+        result,
+        confidence=full(part.confidence, np.nan),
+        to_review=None if part.to_review is None else full(part.to_review, False),
+    )
+    if part.noise_rate is None:
+        return result
     doubt = 1 - part.confidence[first]
     flipped = part.flipped[first]
     return dataclasses.replace(
         result,
-        confidence=full(part.confidence, np.nan),
-        to_review=None if part.to_review is None else full(part.to_review, False),
         expected_wrong_flips=float(doubt[flipped].sum()),
         expected_missed_errors=float(doubt[~flipped].sum()),
     )

@@ -202,8 +202,10 @@ def _curves(data: RunData) -> list[dict[str, float]]:
 
 def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
     stored = data.number("result", "noise_rate")
+    told = _text(data, "result", "noise_rate_from", 200)
+    if stored is None and told:  # the correction found that there is nothing to tell
+        return Estimate(None, told)
     if stored is not None and 0 <= stored <= 1:
-        told = _text(data, "result", "noise_rate_from", 200)
         return Estimate(stored, f"from {told}" if told else "estimated when they were corrected")
     if transition is None:
         return Estimate(None, "this run stores no probabilities to estimate it from")

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from adacorr.core import kernel
 from adacorr.core.correct import fit_rule
 from adacorr.core.lrt import Rule
+from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 16
 BATCH_ELEMENTS = 1 << 21
+NOT_ESTIMATED = "not estimated: too few confidently predicted rows"
 LARGE_T = 3000  # classes above which a dense K x K estimate costs too much memory
 _NUMBA_PAYS = 300_000_000  # probabilities in the whole table, against the time to import numba
 
@@ -326,11 +328,16 @@ def _noise_rate(rule: Rule | TopKRule, codes: Any, f: Any) -> tuple[float | None
     stated = rule.summary.get("noise_rate")
     if stated is not None:
         return float(stated), "the fitted noise model"
+    if rule.summary["rule"] == "auto":
+        return None, "not estimated"  # its note says why
     if isinstance(f, TopK):
-        return confident_noise_rate(codes, f), how
-    if f.shape[1] > LARGE_T:
+        rate = confident_noise_rate(codes, f)
+    elif f.shape[1] > LARGE_T:
         return None, f"not estimated for more than {LARGE_T} classes"
-    return estimate_transition(codes, f).noise_rate, how
+    else:
+        found = estimate_transition(codes, f)
+        rate = found.noise_rate if found.counts.sum() >= MIN_ROWS else None
+    return (rate, how) if rate is not None else (None, NOT_ESTIMATED)
 
 
 def _typed(sources: Sequence[Source], output: Path | Remote | None) -> bool:

@@ -84,7 +84,7 @@ class Stats:
         flipped = decision.flipped
         pairs = PairCounts.of(codes[flipped] * n_classes + decision.suggested[flipped])
         wrong = missed = None
-        if decision.confidence is not None:
+        if decision.confidence is not None and not np.isnan(decision.confidence).any():
             doubt = 1 - decision.confidence
             wrong, missed = float(doubt[flipped].sum()), float(doubt[~flipped].sum())
         review = 0 if decision.review is None else int(decision.review.sum())
