@@ -116,6 +116,25 @@ def test_an_enum_of_polars_states_the_order_and_stays(sample):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (
+            lambda f: correct_frame(pl.DataFrame({"label": [1]}).lazy(), f),
+            r"got LazyFrame; call \.collect\(\) first",
+        ),
+        (
+            lambda f: correct_frame(datasets.DatasetDict(), f),
+            "got DatasetDict; pass one split at a time",
+        ),
+        (
+            lambda f: correct_frame(pl.DataFrame({"label": [1], "adacorr_label": [1]}), f),
+            "expected a table without output columns, got column 'adacorr_label'",
+        ),
+        *(
+            (
+                lambda f, make=make: correct_frame(make({"label": ["a", None, "b"]}), f[:3]),
+                "column 'label': expected a label in every row, got none in row 1",
+            )
+            for make in (pd.DataFrame, pl.DataFrame, pa.table, datasets.Dataset.from_dict)
+        ),
         (lambda f: correct_frame([1, 2], f), "frame: expected a pandas, polars"),
         (lambda f: correct_frame(pl.DataFrame({"a": [1]}), f), "label: expected one of"),
         (
@@ -131,6 +150,24 @@ def test_an_enum_of_polars_states_the_order_and_stays(sample):
 def test_bad_input_is_one_line(sample, call, message):
     with pytest.raises(ValueError, match=message):
         call(sample[2])
+
+
+@pytest.mark.parametrize("names", [np.array, pd.Index, tuple, pl.Series])
+def test_names_of_columns_in_any_1d_array(sample, names):
+    _, given, f, expected = sample
+    frame = pd.DataFrame(f, columns=NAMES).assign(label=np.array(NAMES)[given])
+    out = correct_frame(frame, names(NAMES))
+    assert out["adacorr_label"].tolist() == np.array(NAMES)[expected.labels].tolist()
+
+
+def test_withheld_changes_are_for_review(sample):
+    _, given, f, _ = sample
+    expected = adacorr.correct(given, f, max_flip_error=0.05)
+    assert expected.to_review.any()
+    out = correct_frame(pd.DataFrame({"label": given}), f, max_flip_error=0.05)
+    np.testing.assert_array_equal(out["adacorr_review"], expected.to_review)
+    issues = to_cleanlab(given, expected)["is_label_issue"]
+    np.testing.assert_array_equal(issues, expected.flipped | expected.to_review)
 
 
 def test_cleanlab_takes_the_issues(sample):

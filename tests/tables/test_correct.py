@@ -401,3 +401,14 @@ def test_memory_is_bounded_by_the_batch_and_the_sample(tmp_path):
         finally:
             pa.set_memory_pool(before)
     assert max(peaks) < 10e6, peaks
+
+
+@pytest.mark.parametrize("delta", [0.9, "auto"])
+def test_a_tiny_table_gets_no_noise_rate(tmp_path, delta):
+    columns = {"label": ["a", "b", "a", "b"], "p_a": [0.9, 0.8, 0.2, 0.1]}
+    columns["p_b"] = [1 - p for p in columns["p_a"]]
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    result = correct_table(tmp_path / "in.parquet", settings=Settings(delta))
+    assert result.noise_rate is None
+    assert result.noise_rate_from.startswith("not estimated")
+    assert result.stats.expected_missed_errors is None

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.correct import Correction, correct
-from adacorr.core.validation import InputError, classes_of_columns, column_names
+from adacorr.core.validation import InputError, RowError, classes_of_columns, column_names
+from adacorr.tables.layout import OUTPUT_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,8 @@ def correct_frame(
     Parameters
     ----------
     frame : pandas or polars DataFrame, pyarrow Table, or ``datasets.Dataset``; not changed.
-    pred_probs : (N, K) array, the name of a column of lists, or the names of K columns.
+    pred_probs : (N, K) array, the name of a column of lists, or the names of K columns (a list or
+        any 1-d array).
     label : the column of given labels. A ``ClassLabel`` feature brings its own class names, and so
         do a pandas categorical and a polars Enum; `adacorr_label` is then of the same type.
     classes : names of the K probabilities. By default the names of their columns if these contain
@@ -46,7 +48,8 @@ def correct_frame(
     Returns
     -------
     A new frame with all columns of `frame` and ``adacorr_label``, ``adacorr_ratio``,
-    ``adacorr_flipped``, and under "auto" ``adacorr_confidence``.
+    ``adacorr_flipped``, under "auto" ``adacorr_confidence``, and with `max_flip_error`
+    ``adacorr_review``: changes that were withheld.
 
     Examples
     --------
@@ -57,7 +60,13 @@ def correct_frame(
     """
     if label not in _columns(frame):
         raise InputError(f"label: expected one of the columns {_columns(frame)}, got {label!r}")
-    given = _column(frame, label)
+    taken = [name for name in OUTPUT_COLUMNS if name in _columns(frame)]
+    if taken:
+        raise InputError(
+            f"frame: expected a table without output columns, got column {taken[0]!r}; "
+            "correct the original table, or rename that column"
+        )
+    given = _labels(frame, label)
     f, columns = _probabilities(frame, pred_probs)
     if classes is None:
         f, classes = _in_one_order(f, columns, given, _class_names(frame, label))
@@ -69,13 +78,16 @@ def correct_frame(
     }
     if result.confidence is not None:
         added["adacorr_confidence"] = result.confidence
+    if result.to_review is not None:
+        added["adacorr_review"] = result.to_review
     return _add(frame, label, added)
 
 
 def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
     """A correction as the frame of ``CleanLearning.get_label_issues()``.
 
-    ``is_label_issue`` is where the label was changed, ``label_quality`` the likelihood ratio.
+    ``is_label_issue`` is where the label was changed or a change withheld for review,
+    ``label_quality`` the likelihood ratio.
     ``CleanLearning().fit(X, labels, label_issues=frame)`` takes it. cleanlab's noise matrix is
     P(given | true) with one *column* per true class: the transpose of T here.
 
@@ -91,9 +103,10 @@ def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
             f"labels: expected {correction.flipped.shape[0]} as in the correction, "
             f"got shape {given.shape}"
         )
+    withheld = False if correction.to_review is None else correction.to_review
     return pd.DataFrame(
         {
-            "is_label_issue": correction.flipped,
+            "is_label_issue": correction.flipped | withheld,
             "label_quality": correction.ratio,
             "given_label": given,
             "predicted_label": correction.suggested,
@@ -104,9 +117,22 @@ def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
 # -- the four kinds of frame -----------------------------------------------------------------------
 
 
+_NEARLY = {
+    "LazyFrame": "call .collect() first",
+    "IterableDataset": "load it without streaming",
+    "DatasetDict": "pass one split at a time, such as frame['train']",
+    "IterableDatasetDict": "pass one split at a time, loaded without streaming",
+}
+
+
 def _kind(frame: Any) -> str:
     """The library that `frame` comes from, by name, so that none needs to be imported."""
     module = type(frame).__module__.partition(".")[0]
+    if type(frame).__name__ in _NEARLY:
+        raise InputError(
+            f"frame: expected a table in memory, got {type(frame).__name__}; "
+            f"{_NEARLY[type(frame).__name__]}"
+        )
     if module not in ("pandas", "polars", "pyarrow", "datasets"):
         raise InputError(
             "frame: expected a pandas, polars, pyarrow or datasets table, "
@@ -130,12 +156,28 @@ def _column(frame: Any, name: str) -> NDArray[Any]:
     return np.asarray(frame[name])
 
 
+def _labels(frame: Any, name: str) -> NDArray[Any]:
+    """The column of labels, none of them missing."""
+    kind = _kind(frame)
+    if kind == "pandas":
+        missing = frame[name].isna().to_numpy()
+    elif kind == "polars":
+        missing = frame[name].is_null().to_numpy()
+    else:
+        table = frame if kind == "pyarrow" else frame.with_format("arrow")[:]
+        missing = table.column(name).is_null().to_numpy()
+    if missing.any():
+        raise RowError(f"column {name!r}", "a label in every row", "none", int(missing.argmax()))
+    return _column(frame, name)
+
+
 def _probabilities(frame: Any, pred_probs: Any) -> tuple[NDArray[Any], list[Any] | None]:
     """(N, K) numbers, and the names of their columns if they have any."""
     if isinstance(pred_probs, str):
         return np.asarray([np.asarray(row) for row in _checked(frame, pred_probs)]), None
-    if isinstance(pred_probs, Sequence) and pred_probs and isinstance(pred_probs[0], str):
-        return np.column_stack([_checked(frame, name) for name in pred_probs]), list(pred_probs)
+    if getattr(pred_probs, "ndim", 1) == 1 and isinstance(next(iter(pred_probs), None), str):
+        names = [str(name) for name in pred_probs]
+        return np.column_stack([_checked(frame, name) for name in names]), names
     return np.asarray(pred_probs), column_names(pred_probs)
 
 
