@@ -30,7 +30,9 @@ def test_frames_on_request(iris):
     y = pd.Series(given, index=np.arange(len(given)) + 1000)
     corrector = clone(LabelCorrector(LogisticRegression()).set_output(transform="pandas"))
     frame = corrector.fit_transform(X, y)
-    assert frame.columns.tolist() == ["given", "label", "ratio", "flipped", "suggested"]
+    columns = ["given", "label", "ratio", "flipped", "suggested", "confidence"]
+    assert frame.columns.tolist() == columns
+    np.testing.assert_array_equal(frame["confidence"], corrector.correction_.confidence)
     assert frame.index[0] == 1000
     np.testing.assert_array_equal(frame["flipped"], frame["given"] != frame["label"])
     with sklearn.config_context(transform_output="polars"):
@@ -47,6 +49,15 @@ def test_a_frame_from_labels_of_any_kind(iris, kind):
     frame = LabelCorrector(LogisticRegression()).set_output(transform="pandas").fit_transform(X, y)
     assert frame["given"].tolist() == given.tolist()
     assert frame.index.tolist() == pd.DataFrame(y).index.tolist()
+
+
+def test_a_frame_keeps_the_index_of_the_samples_and_may_lack_confidence(iris):
+    X, _, given = iris
+    samples = pd.DataFrame(X, index=range(9, 159))
+    corrector = LabelCorrector(LogisticRegression(), delta=0.5).set_output(transform="pandas")
+    frame = corrector.fit_transform(samples, given)
+    assert frame.index.tolist() == samples.index.tolist()
+    assert frame["confidence"].isna().all()
 
 
 def test_unknown_output_is_refused():

@@ -67,6 +67,14 @@ class Correction:
     def n_flipped(self) -> int:
         return int(self.flipped.sum())
 
+    def __repr__(self) -> str:
+        said = [f"{self.n_flipped:,} of {len(self.flipped):,} labels changed"]
+        if self.noise_rate is not None:
+            said.append(f"noise rate {self.noise_rate:.1%}")
+        if self.expected_wrong_flips is not None:
+            said.append(f"about {self.expected_wrong_flips:,.0f} changes wrong")
+        return f"Correction({', '.join(said)})"
+
 
 def fit_rule(
     codes: NDArray[np.int64],

@@ -56,10 +56,11 @@ class LabelCorrector(OutOfFoldCorrection):
         """Correct `y` and return the corrected labels, (N,).
 
         After ``set_output(transform="pandas")`` (or "polars"): a frame with one row per sample and
-        the columns given, label, ratio, flipped, suggested.
+        the columns given, label, ratio, flipped, suggested, confidence (NaN where there is none),
+        with the index of `y`, or else of `X`, if that is a pandas object.
         """
         self.fit(X, y, sample_weight, **fit_params)
-        return self._wrap(y)
+        return self._wrap(X, y)
 
     def set_output(self, *, transform: str | None = None):
         """ "default" returns an array of labels, "pandas" or "polars" a frame with the reasons."""
@@ -71,17 +72,19 @@ class LabelCorrector(OutOfFoldCorrection):
             self._sklearn_output_config = {"transform": transform}  # clone() copies this
         return self
 
-    def _wrap(self, y: Any) -> Any:
+    def _wrap(self, X: Any, y: Any) -> Any:
         config = getattr(self, "_sklearn_output_config", {})
         kind = config.get("transform", get_config()["transform_output"])
         if kind == "default":
             return self.corrected_labels_
+        sure = self.correction_.confidence
         columns: dict[str, NDArray[Any]] = {
             "given": np.asarray(y).ravel(),
             "label": self.corrected_labels_,
             "ratio": self.correction_.ratio,
             "flipped": self.correction_.flipped,
             "suggested": self.correction_.suggested,
+            "confidence": np.full(len(self.corrected_labels_), np.nan) if sure is None else sure,
         }
         if kind == "polars":
             import polars
@@ -89,5 +92,6 @@ class LabelCorrector(OutOfFoldCorrection):
             return polars.DataFrame(columns)
         import pandas
 
-        named = isinstance(y, (pandas.Series, pandas.DataFrame))  # a list has an `index` as well
-        return pandas.DataFrame(columns, index=y.index if named else None)
+        indexed = (pandas.Series, pandas.DataFrame)  # a list has an `index` as well
+        index = next((part.index for part in (y, X) if isinstance(part, indexed)), None)
+        return pandas.DataFrame(columns, index=index)
