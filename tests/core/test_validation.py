@@ -28,6 +28,7 @@ GOOD = np.array([[0.2, 0.8], [0.5, 0.5]])
         ([[0.5, np.nan]], "got nan in row 0, column 1"),
         ([[0.5, 0.5], [np.inf, 0.0]], "got inf in row 1, column 0"),
         ([[1.5, -0.5]], "got -0.5 in row 0, column 1"),
+        ([[2.5, -0.5], [1.0, -4.5]], r"got -0.5 \(logits\? apply softmax\) in row 0, column 1"),
         ([[0.2, 0.2]], "got 0.4 in row 0"),
         ([[0.5 + 0j, 0.5]], "expected numbers, got dtype complex128"),
     ],

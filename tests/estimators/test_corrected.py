@@ -224,6 +224,12 @@ def test_fit_parameters_reach_a_pipeline_step(iris):
     assert not np.allclose(through.predict_proba(X), plain.predict_proba(X))
 
 
+def test_groups_need_metadata_routing(iris):
+    model = CorrectedClassifier(LogisticRegression(), cv=GroupKFold(3))
+    with pytest.raises(ValueError, match="groups: expected metadata routing to be enabled"):
+        model.fit(iris[0], iris[2], groups=np.arange(len(iris[0])) // 5)
+
+
 def test_metadata_routing(iris):
     X, _, given = iris
     groups = np.arange(len(X)) // 5

@@ -125,7 +125,8 @@ def _check_block(block: NDArray[np.floating], normalize: bool, name: str, first_
     bad = ~(np.isfinite(block) & (block >= 0))
     if bad.any():
         row, column = divmod(int(bad.argmax()), block.shape[1])
-        got = str(block[row, column])
+        hint = " (logits? apply softmax)" if block.min() < -1 else ""  # NaN: no hint
+        got = f"{block[row, column]}{hint}"
         raise RowError(name, "finite probabilities >= 0", got, first_row + row, column)
     sums = block.sum(axis=1, dtype=np.float64)
     off = sums <= 0 if normalize else np.abs(sums - 1) > SUM_TOLERANCE

@@ -94,6 +94,11 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
                     "<step>__sample_weight, or enable metadata routing)"
                 )
             fit_params = {**fit_params, "sample_weight": weight}
+        if "groups" in fit_params and hasattr(self.cv, "split"):
+            raise InputError(
+                "groups: expected metadata routing to be enabled for a group splitter, got it "
+                "disabled; call sklearn.set_config(enable_metadata_routing=True)"
+            )
         return Bunch(splitter=Bunch(split={}), estimator=Bunch(fit=fit_params))
 
     def get_metadata_routing(self) -> MetadataRouter:
