@@ -1,7 +1,12 @@
-"""The command before it is loaded."""
+"""The command before it is loaded, and without the packages that it can do without."""
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+GRID = Path(__file__).parents[2] / "grids" / "small-images.toml"
 
 LOADING = """
 import sys
@@ -21,3 +26,42 @@ def test_an_interrupt_while_it_loads_is_one_line():
     done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True)
     assert done.returncode == 130
     assert done.stderr == "adacorr: interrupted; nothing half-written was left behind\n"
+
+
+WITHOUT = """
+import sys
+from adacorr.__main__ import main
+
+missing = sys.argv.pop(1)
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name == missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Without())
+main()
+"""
+
+
+def run_without(package, *argv):
+    command = [sys.executable, "-c", WITHOUT, package, *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "command", ["fit digits", "predict run digits --output p.csv", f"bench run {GRID}"]
+)
+def test_without_torch_one_line_names_the_extra(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run_without("torch", *command.split())
+    hint = "pip install 'adacorr[train]'"
+    assert done.stderr == f"adacorr: expected the package torch, got none; {hint}\n"
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_required_package_that_is_missing_is_not_worded_away(tmp_path):
+    table = tmp_path / "pets.csv"
+    table.write_text("label,prob_cat,prob_dog\ncat,0.9,0.1\n")
+    done = run_without("pyarrow", "correct", str(table), "--dry-run")
+    assert "ModuleNotFoundError" in done.stderr

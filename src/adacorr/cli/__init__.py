@@ -149,6 +149,15 @@ def worded(call: Callable[[], object]) -> None:
         short = line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}"
         print(f"adacorr: {short}", file=sys.stderr)
         raise SystemExit(2) from None
+    except ModuleNotFoundError as error:
+        from adacorr.cli.doctor import extra_of
+
+        name = (error.name or "").partition(".")[0]
+        if (extra := extra_of(name)) is None:  # a broken installation, or a bug
+            raise
+        hint = f"pip install 'adacorr[{extra}]'"
+        print(f"adacorr: expected the package {name}, got none; {hint}", file=sys.stderr)
+        raise SystemExit(2) from None
     except MemoryError:
         print("adacorr: expected enough memory for this input, got none", file=sys.stderr)
         raise SystemExit(2) from None

@@ -99,6 +99,13 @@ def requirements() -> dict[str, list[Package]]:
     return found
 
 
+def extra_of(package: str) -> str | None:
+    """The first extra that brings a package; None: none of them does."""
+    parts = requirements()
+    extras = (name for name in PURPOSE if package in [p.name for p in parts.get(name, [])])
+    return next(extras, None)
+
+
 def _package(requirement: Any) -> Package:
     try:
         version = metadata.version(requirement.name)
