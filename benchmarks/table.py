@@ -62,7 +62,7 @@ def write(path: Path, n: int, layout: str) -> None:
 
 
 def adacorr(source: Path, output: Path) -> list[str]:
-    flags = ["--delta", str(DELTA), "--quiet"]
+    flags = ["--delta", str(DELTA), "--quiet", "--overwrite"]
     return [
         sys.executable,
         "-m",

@@ -9,12 +9,12 @@ ROOT = Path(__file__).parents[2]
 RECORDS = str(ROOT / "results" / "small-images.jsonl")
 GRID = str(ROOT / "grids" / "small-images.toml")
 COMMANDS = [
-    "correct pets.csv --delta 0.9 --output corrected.csv",
+    "correct pets.csv --delta 0.9 --output corrected.csv --overwrite",
     "correct pets.csv --delta 0.9 --dry-run",
     "report pets",
-    "review pets --export final.csv",
-    "export pets --to label-studio --output tasks.csv",
-    "export pets --to cleanlab --output issues.csv",
+    "review pets --export final.csv --overwrite",
+    "export pets --to label-studio --output tasks.csv --overwrite",
+    "export pets --to cleanlab --output issues.csv --overwrite",
     "theory illustrate --output theory",
     f"bench run {GRID} --dry-run",
     f"bench table {RECORDS}",

@@ -158,7 +158,7 @@ def test_correct(nursery, make_table, digest, tmp_path, record):
 
     def words(name: str, folder: Path) -> list[object]:
         places = [w if w.startswith("--") else folder / w for w in commands[name]]
-        return ["correct", inputs / name, *places, "--quiet"]
+        return ["correct", inputs / name, *places, "--overwrite", "--quiet"]
 
     def result(folder: Path) -> dict[str, str]:
         dated = ("config.toml", "report.html")

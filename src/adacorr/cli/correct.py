@@ -43,6 +43,7 @@ def correct(
     max_flip_error: float | None = None,
     normalize: bool = False,
     dry_run: bool = False,
+    overwrite: bool = False,
     run_dir: Path | None = None,
     report: Path | None = None,
     engine: Literal["local", "dask"] = "local",
@@ -99,6 +100,8 @@ def correct(
         Accept rows that do not sum to 1 (tolerance 0.01) and divide them by their sum.
     dry_run
         Say what would change and write nothing.
+    overwrite
+        Replace an output or report that exists.
     run_dir
         Also write a run directory, for adacorr report and adacorr review.
     report
@@ -113,11 +116,15 @@ def correct(
     quiet
         Print nothing but errors.
     """
+    from adacorr.cli.outputs import check_new
     from adacorr.tables import Request, Settings, correct_table
 
     inputs = _inputs(source, labels, probs)
     _check_outputs(output, dry_run, run_dir, report)
     _check_apart(inputs, output, run_dir, report)
+    for path in (output, report):
+        if path is not None and not dry_run:
+            check_new(path, overwrite, *([inputs] if isinstance(inputs, str) else inputs))
     columns = Request(
         label_column,
         probs_column,

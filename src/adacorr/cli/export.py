@@ -13,6 +13,7 @@ def export(
     to: Literal["label-studio", "cleanlab", "tensorboard"],
     output: Path,
     changed_only: bool = False,
+    overwrite: bool = False,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -29,17 +30,22 @@ def export(
         The CSV file, or for tensorboard the log folder.
     changed_only
         For label-studio: only the labels that were changed or withheld for review.
+    overwrite
+        Replace a CSV file that exists.
     json
         Print JSON.
     quiet
         Print nothing but errors.
     """
+    from adacorr.cli.outputs import check_new
     from adacorr.core.validation import InputError
     from adacorr.exports import write_cleanlab, write_label_studio, write_tensorboard
     from adacorr.runs import Run
 
     if changed_only and to != "label-studio":
         raise InputError(f"--changed-only: expected only with --to label-studio, got {to}")
+    if to != "tensorboard":
+        check_new(output, overwrite)
     source = Run.open(run)
     if to == "tensorboard":
         count, what = write_tensorboard(source, output), "numbers"

@@ -24,6 +24,7 @@ def predict(
     data: str,
     *,
     output: Path,
+    overwrite: bool = False,
     skip_unreadable: bool = False,
     workers: int = 0,
     json: bool = False,
@@ -41,6 +42,8 @@ def predict(
     output
         A .parquet or .csv with the predicted class and the probability of each class per sample,
         or an .npy with the probabilities alone.
+    overwrite
+        Replace an output file that exists.
     skip_unreadable
         Leave out images that cannot be read.
     workers
@@ -52,11 +55,11 @@ def predict(
     """
     if output.suffix not in SUFFIXES:
         raise InputError(f"output: expected a name in {', '.join(SUFFIXES)}, got {output.name}")
-    if output.exists() and Path(data).exists() and output.samefile(data):
-        raise InputError(f"output: expected another file than the data, got {output}")
+    from adacorr.cli.outputs import check_new
     from adacorr.data import load_new
     from adacorr.train.saved import load_model
 
+    check_new(output, overwrite, data)
     trained = Run.open(run)
     names = trained.class_names()
     about = trained.table("data")

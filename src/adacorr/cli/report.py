@@ -7,7 +7,12 @@ from pathlib import Path
 
 
 def report(
-    run: Path, *, output: Path | None = None, json: bool = False, quiet: bool = False
+    run: Path,
+    *,
+    output: Path | None = None,
+    overwrite: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Write the HTML report of a run: one page that needs no network.
 
@@ -16,15 +21,21 @@ def report(
     run
         A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
     output
-        Where to write the page; default: `report.html` in the run directory.
+        Where to write the page; default: `report.html` in the run directory, which
+        is written anew each time.
+    overwrite
+        Replace an output file that exists.
     json
         Print JSON.
     quiet
         Print nothing but errors.
     """
+    from adacorr.cli.outputs import check_new
     from adacorr.report import write_report
     from adacorr.runs import Run
 
+    if output is not None:
+        check_new(output, overwrite)
     path = write_report(Run.open(run), output)
     if json:
         print(json_lib.dumps({"report": str(path)}))

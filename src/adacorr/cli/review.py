@@ -11,6 +11,7 @@ def review(
     run: Path,
     *,
     export: Path | None = None,
+    overwrite: bool = False,
     unreviewed: Literal["keep", "accept"] = "keep",
     host: str = "127.0.0.1",
     port: int = 8350,
@@ -27,6 +28,8 @@ def review(
         A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
     export
         Write the final labels to this .parquet or .csv file instead of opening the page.
+    overwrite
+        Replace an export file that exists.
     unreviewed
         In the export, "keep" the given label of changes that nobody decided, or "accept" them.
     host
@@ -57,9 +60,11 @@ def review(
             ready=_as_json if json else _silent,
         )
         return
+    from adacorr.cli.outputs import check_new
     from adacorr.review import export as write
     from adacorr.review import open_review
 
+    check_new(export, overwrite)
     data, store = open_review(Run.open(run))
     try:
         path = write(data, store, export, unreviewed)

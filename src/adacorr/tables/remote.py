@@ -91,6 +91,11 @@ class Remote:
                 return [self]
             return [Remote(system.unstrip_protocol(name)) for name in sorted(found)]
 
+    def is_file(self) -> bool:
+        system, path = self.system()
+        with talking(self):
+            return bool(system.isfile(path))
+
     def is_dir(self) -> bool:
         system, path = self.system()
         with talking(self):
