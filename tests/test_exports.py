@@ -114,7 +114,11 @@ def test_a_run_without_epochs_has_no_curves(run, tmp_path):
         (["--to", "label-studio", "--output", "t.csv", "--changed-only"], 0, "1 rows in t.csv"),
         (["--to", "cleanlab", "--output", "t.csv", "--json"], 0, '"rows": 3'),
         (["--to", "tensorboard", "--output", "logs"], 0, "2 numbers in logs"),
-        (["--to", "cleanlab", "--output", "no/t.csv"], 2, "no/"),
+        (
+            ["--to", "cleanlab", "--output", "no/t.csv"],
+            2,
+            "no/t.csv: expected an existing output folder, got no no\n",
+        ),
         (["--to", "cleanlab", "--output", "t.csv", "--changed-only"], 2, "--changed-only"),
     ],
 )

@@ -42,6 +42,8 @@ REQUIRED_COLUMNS = ("index", "given", "corrected", "ratio", "flipped", "suggeste
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling of `path`; it takes the name only if the block succeeds."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: expected an existing output folder, got no {path.parent}")
     temporary = temporary_sibling(path)
     try:
         yield temporary
