@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.runs import REQUIRED_COLUMNS, Run
+from adacorr.runs import MAX_CLASSES, REQUIRED_COLUMNS, Run
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_CLASSES = 100_000
 NAME_LENGTH = 80
 BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}

@@ -36,6 +36,7 @@ from adacorr.core.validation import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_CLASSES = 100_000
 REQUIRED_COLUMNS = ("index", "given", "corrected", "ratio", "flipped", "suggested")
 
 

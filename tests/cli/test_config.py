@@ -76,7 +76,9 @@ def test_nothing_runs_when_the_settings_are_printed(here, settings):
         ),
         ("[bench.run]\nzzz = 2\n", "toml: expected a setting of the command, got zzz\n"),
         ("[bench.run]\nworkers = 'many'\n", "many"),
-        ("not toml", "TOMLDecodeError"),
+        ("not toml", "adacorr.toml: expected a TOML file, got: Expected '='"),
+        ("[bnech.run]\nworkers = 2\n", "such as [fit], got bnech; did you mean [bench]?"),
+        ("workers = 2\n", "adacorr.toml: expected a table per command, such as [fit], got workers"),
     ],
 )
 def test_a_wrong_file_is_refused_and_says_why(here, run_cli, text, message):

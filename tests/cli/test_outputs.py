@@ -52,6 +52,14 @@ def test_an_input_is_never_replaced(pets, run_cli):
     assert Path("pets.csv").read_bytes() == before
 
 
+@pytest.mark.parametrize("command", ["report pets --output", "export pets --to cleanlab --output"])
+def test_the_files_of_a_run_are_never_replaced(pets, run_cli, command):
+    before = Path("pets/labels.parquet").read_bytes()
+    code, _, err = run_cli(*command.split(), "pets/labels.parquet", "--overwrite")
+    assert (code, "got an input itself" in err) == (2, True)
+    assert Path("pets/labels.parquet").read_bytes() == before
+
+
 def test_an_existing_remote_file_is_refused(pets, run_cli):
     fsspec = pytest.importorskip("fsspec")
     store, place = fsspec.filesystem("memory"), "memory://mine/out.csv"

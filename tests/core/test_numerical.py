@@ -26,10 +26,18 @@ def problem(n: int = 900, k: int = 4, rate: float = 0.25, margin: float = 4.0):
 
 
 def sound(result: Correction, k: int) -> Correction:
-    """Whatever came in: class indices, ratios and confidences in [0, 1], no NaN."""
+    """Whatever came in: class indices, ratios and confidences in [0, 1].
+
+    NaN is the confidence of a refusal, which changes nothing, states no noise rate and says why.
+    """
     assert np.isin(result.labels, np.arange(k)).all()
     assert ((result.ratio >= 0) & (result.ratio <= 1)).all()
-    if result.confidence is not None:
+    if result.confidence is not None and np.isnan(result.confidence).any():
+        assert np.isnan(result.confidence).all()
+        assert result.note
+        assert result.noise_rate is None
+        assert not result.flipped.any()
+    elif result.confidence is not None:
         assert ((result.confidence >= 0) & (result.confidence <= 1)).all()
     return result
 

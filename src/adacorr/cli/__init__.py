@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from adacorr._version import __version__
 from adacorr.cli.help import Page
 from adacorr.cli.invocation import arguments
+from adacorr.core.validation import InputError
 
 app = App(
     name="adacorr",
@@ -113,11 +114,13 @@ def launch(
     """
     from adacorr.cli.config import describe, sources
 
-    app.config = sources(config)
+    app.config = sources(config, COMMANDS)
     if not print_config:
         app(tokens)
         return
     commands, path, _ = app.parse_commands(tokens)
+    if not commands:
+        raise InputError(f"--print-config: expected a command, got {' '.join(tokens) or 'none'}")
     _, bound, _ = app.parse_args(tokens)
     flags = {name for a in path[-1].assemble_argument_collection() for name in a.names}
     print(describe(tuple(commands), bound, flags))
@@ -126,6 +129,7 @@ def launch(
 def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input is one line on stderr and exit code 2, never a traceback."""
     arguments.set(sys.argv[1:] if argv is None else argv)
+    app.config = ()  # of an earlier call in this process
     worded(lambda: app.meta(argv))
 
 

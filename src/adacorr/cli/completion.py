@@ -23,6 +23,10 @@ def completion(
     from adacorr.cli import app
 
     script = app.generate_completion(shell=shell)
+    # where nothing is known of an argument, the shell's own completion: most are files
+    script = script.replace(
+        "complete -F _adacorr adacorr", "complete -o default -F _adacorr adacorr"
+    )
     if json:
         print(json_lib.dumps({"shell": shell, "script": script}))
     elif not quiet:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Collection
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,13 +38,30 @@ def find_file(config: Path | None) -> Path | None:
     return named
 
 
-def sources(config: Path | None) -> list[Callable[..., Any]]:
+def sources(config: Path | None, commands: Collection[str]) -> list[Callable[..., Any]]:
     """What fills the parameters that have no flag, the stronger source first."""
     from cyclopts.config import Env, Toml
 
     path = find_file(config)
     environment = Env(PREFIX, show=False)
-    return [environment] if path is None else [environment, Toml(path)]
+    if path is None:
+        return [environment]
+    _check_tables(path, commands)
+    return [environment, Toml(path)]
+
+
+def _check_tables(path: Path, commands: Collection[str]) -> None:
+    """Cyclopts looks for the command's own table and passes over all others: say if one is odd."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a TOML file, got: {error}") from None
+    for name, value in found.items():
+        if name not in commands or not isinstance(value, dict):
+            near = get_close_matches(name, commands, n=1)
+            hint = f"; did you mean [{near[0]}]?" if near and near[0] != name else ""
+            wanted = "a table per command, such as [fit]"
+            raise InputError(f"{path}: expected {wanted}, got {name}{hint}")
 
 
 def misspelt(error: UnknownOptionError) -> InputError | None:

@@ -196,7 +196,7 @@ def _check_apart(
     source = without_file_scheme(inputs)
     files = source if isinstance(source, tuple) else files_behind(source)
     if any(isinstance(file, Path) and file.exists() and file.samefile(report) for file in files):
-        raise InputError(f"{report}: expected a report beside the input, got the input itself")
+        raise InputError(f"{report}: expected an output other than the input, got it itself")
 
 
 def _split(text: str | None) -> list[str] | None:

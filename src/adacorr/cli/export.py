@@ -37,7 +37,7 @@ def export(
     quiet
         Print nothing but errors.
     """
-    from adacorr.cli.outputs import check_new
+    from adacorr.cli.outputs import check_new, files_of
     from adacorr.core.validation import InputError
     from adacorr.exports import write_cleanlab, write_label_studio, write_tensorboard
     from adacorr.runs import Run
@@ -45,7 +45,7 @@ def export(
     if changed_only and to != "label-studio":
         raise InputError(f"--changed-only: expected only with --to label-studio, got {to}")
     if to != "tensorboard":
-        check_new(output, overwrite)
+        check_new(output, overwrite, *files_of(run))
     source = Run.open(run)
     if to == "tensorboard":
         count, what = write_tensorboard(source, output), "numbers"

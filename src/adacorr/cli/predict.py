@@ -55,11 +55,11 @@ def predict(
     """
     if output.suffix not in SUFFIXES:
         raise InputError(f"output: expected a name in {', '.join(SUFFIXES)}, got {output.name}")
-    from adacorr.cli.outputs import check_new
+    from adacorr.cli.outputs import check_new, files_of
     from adacorr.data import load_new
     from adacorr.train.saved import load_model
 
-    check_new(output, overwrite, data)
+    check_new(output, overwrite, data, *files_of(run))
     trained = Run.open(run)
     names = trained.class_names()
     about = trained.table("data")

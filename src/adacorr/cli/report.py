@@ -30,12 +30,12 @@ def report(
     quiet
         Print nothing but errors.
     """
-    from adacorr.cli.outputs import check_new
+    from adacorr.cli.outputs import check_new, files_of
     from adacorr.report import write_report
     from adacorr.runs import Run
 
     if output is not None:
-        check_new(output, overwrite)
+        check_new(output, overwrite, *files_of(run))
     path = write_report(Run.open(run), output)
     if json:
         print(json_lib.dumps({"report": str(path)}))

@@ -60,20 +60,26 @@ def review(
             ready=_as_json if json else _silent,
         )
         return
-    from adacorr.cli.outputs import check_new
+    from adacorr.cli.outputs import check_new, files_of
     from adacorr.review import export as write
     from adacorr.review import open_review
+    from adacorr.review.export import decisions
 
-    check_new(export, overwrite)
+    check_new(export, overwrite, *files_of(run))
     data, store = open_review(Run.open(run))
     try:
-        path = write(data, store, export, unreviewed)
+        path, counts = write(data, store, export, unreviewed), decisions(store)
     finally:
         store.close()
     if json:
-        print(json_lib.dumps({"export": str(path)}))
+        print(json_lib.dumps({"export": str(path), **counts}))
     elif not quiet:
         print(path)
+        kept = (
+            "taken" if unreviewed == "accept" else "kept as given; --unreviewed accept takes them"
+        )
+        told = [f"{n:,} {name}" for name, n in counts.items()]
+        print(f"changes: {', '.join(told)}" + (f" ({kept})" if counts["unreviewed"] else ""))
 
 
 def _say(line: str) -> None:

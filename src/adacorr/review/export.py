@@ -51,6 +51,12 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
     return path
 
 
+def decisions(store: Store) -> dict[str, int]:
+    """How many proposed changes were accepted, rejected, given another class, not decided."""
+    words = _WORDS[store.current()]
+    return {word: int((words == word).sum()) for word in dict.fromkeys([*_WORDS[1:], _WORDS[0]])}
+
+
 def final_labels(
     data: RunData, store: Store, unreviewed: Unreviewed = "keep"
 ) -> Iterator[pa.RecordBatch]:

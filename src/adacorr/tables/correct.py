@@ -24,7 +24,7 @@ from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
-from adacorr.rundata import MAX_CLASSES as MAX_RUN_CLASSES
+from adacorr.runs import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
