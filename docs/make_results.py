@@ -32,24 +32,27 @@ seed so far. No method saw a clean label, a true noise rate or the test data: wh
 to know (T, the noise rate, the burn-in) it estimates from the noisy labels.
 """
 
-CIFAR10 = """10,000 images, an 8-layer pre-activation ResNet of width 16, 30 epochs without
-augmentation, so that Standard memorises as it does in the paper's 180; one seed. `cifar10n:aggre`
-and `cifar10n:random1` carry real human labels, so `none` means: no noise but theirs; under
-`cifar10` it is Standard on clean labels. The methods are those of the grid above, and one seed says
-little about differences of a point or two.
+CIFAR10 = """10,000 images, an 8-layer
+pre-activation ResNet of width 16, 30 epochs without augmentation, so that Standard memorises as it
+does in the paper's 180; one seed, which says little about differences of a point or two.
+`cifar10n:aggre` and `cifar10n:random1` carry real human labels, so `none` means: no noise but
+theirs; under `cifar10` it is Standard on clean labels. The methods are those of the grid above.
 
 Nothing was tuned here, but one rule was mended: burn-in no longer ends while the net knows hardly
 more than chance. Under uniform noise 0.8 it had, and what followed was worse than Standard. Burn-in
 on MNIST and Fashion-MNIST ends where it did.
 
-This net is right about half of the images at best when burn-in ends. `posterior` then takes many of
-the net's errors for noise and leaves out too many labels: that costs most under uniform noise,
-little where T names the source or labels are as wrong as those of people."""
-AUGMENTED = """As above, with random crops and flips, which are the default for colour images. In 30
-epochs this net then memorises hardly any label (its training accuracy stays near validation):
-there is nothing to protect it from, and leaving labels out can only cost. If the log of a run shows
-training and validation accuracy side by side, plain training on the given labels is the better
-model; correct the labels afterwards, with `adacorr correct` on its predictions."""
+This net is right about half of the images at best when burn-in ends, and where it is wrong its
+errors are taken for noise. `posterior` then leaves out too many labels: that costs most under
+uniform noise, less where T names the source, and least under human noise, where Co-teaching is
+ahead of it. `adacorr` puts the net's errors in the place of labels and ends below Standard, even where
+nine of ten labels are right: on data that are this hard for the net do not use it with automatic
+burn-in."""
+AUGMENTED = """As above, with random
+crops and flips, the default for colour images. In 30 epochs this net then memorises hardly any
+label (its training accuracy stays near validation): there is little to protect it from, and
+labels left out cost. Where the log of a run shows training and validation accuracy side by side,
+compare with `--method standard`; its predictions can still be given to `adacorr correct`."""
 
 
 def records_of(name: str) -> list[Record]:

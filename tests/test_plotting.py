@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from adacorr import plotting
+from adacorr import InputError, plotting
 
 
 def draw(slope=1.0):
@@ -43,6 +43,6 @@ def test_settings_of_the_caller_stay_as_they_were():
     assert dict(matplotlib.rcParams) == before
 
 
-def test_a_missing_folder_is_an_os_error(tmp_path):
-    with pytest.raises(OSError):
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="expected an existing output folder, got no "):
         plotting.save(draw(), tmp_path / "none" / "figure")

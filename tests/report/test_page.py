@@ -163,7 +163,7 @@ def test_written_atomically_where_asked(make_run, tmp_path):
     target = tmp_path / "other.html"
     assert write_report(run, target) == target
     assert target.read_text() == run.file("report.html").read_text()
-    with pytest.raises(InputError, match=r"no-such/report\.html: expected a place that can be wr"):
+    with pytest.raises(InputError, match=r"no-such/report\.html: expected an existing output fol"):
         write_report(run, tmp_path / "no-such" / "report.html")
 
 
