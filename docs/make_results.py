@@ -45,9 +45,9 @@ on MNIST and Fashion-MNIST ends where it did.
 This net is right about half of the images at best when burn-in ends, and where it is wrong its
 errors are taken for noise. `posterior` then leaves out too many labels: that costs most under
 uniform noise, less where T names the source, and least under human noise, where Co-teaching is
-ahead of it. `adacorr` puts the net's errors in the place of labels and ends below Standard, even where
-nine of ten labels are right: on data that are this hard for the net do not use it with automatic
-burn-in."""
+ahead of it. `adacorr` puts the net's errors in the place of labels and ends below Standard, even
+where nine of ten labels are right: on data that are this hard for the net do not use it with
+automatic burn-in."""
 AUGMENTED = """As above, with random
 crops and flips, the default for colour images. In 30 epochs this net then memorises hardly any
 label (its training accuracy stays near validation): there is little to protect it from, and
