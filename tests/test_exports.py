@@ -8,6 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from adacorr.cli import main
 from adacorr.exports import write_cleanlab, write_label_studio, write_tensorboard
 from adacorr.runs import Run, write_labels, write_toml
+from adacorr.tables import Settings, correct_table
 
 
 @pytest.fixture
@@ -61,6 +62,18 @@ def test_label_studio_tasks(run, tmp_path):
     assert rows[2]["confidence"] == ""
     assert write_label_studio(run, tmp_path / "changed.csv", changed_only=True) == 1
     assert [row["index"] for row in read(tmp_path / "changed.csv")] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("changed_only", "texts"), [(False, ["purrs", "barks"]), (True, ["barks"])]
+)
+def test_a_table_run_shows_the_other_columns(tmp_path, changed_only, texts):
+    source, folder, tasks = (tmp_path / name for name in ("pets.csv", "run", "tasks.csv"))
+    source.write_text("label,p_cat,p_dog,text\ncat,0.9,0.1,purrs\ncat,0.1,0.9,barks\n")
+    correct_table(source, settings=Settings(0.9), run_dir=folder)
+    write_label_studio(Run.open(folder), tasks, changed_only=changed_only)
+    assert [row["text"] for row in read(tasks)] == texts
+    assert read(tasks)[-1]["suggested"] == "dog"
 
 
 def test_a_withheld_change_is_a_task_and_an_issue(run, tmp_path):

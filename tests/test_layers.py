@@ -20,7 +20,7 @@ ALLOWED = {  # part -> the parts of this package that it may import
     "rundata": {*READERS},
     "rows": {*READERS, "tables"},
     "items": {*READERS, "rundata", "rows", "data"},
-    "exports": {*READERS, "rundata", "data"},
+    "exports": {*READERS, "rundata", "data", "items"},
     "theory": {*READERS, "data", "plotting", "rundata"},
     "report": {*READERS, "data", "plotting", "rundata", "items"},
     "review": {*READERS, "data", "plotting", "rundata", "items", "report"},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from adacorr.core.validation import InputError
+from adacorr.items import Items
 from adacorr.rundata import Batch, RunData
 from adacorr.runs import Run, atomic
 
@@ -31,11 +32,13 @@ def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> i
 
     ``sample`` is the file name inside an image folder or the row number in a table, where the
     source of the run is still there, else the index. `changed_only` leaves the changed labels and
-    the changes that were withheld for review: there ``suggested`` differs from ``label``.
+    the changes that were withheld for review: there ``suggested`` differs from ``label``. A table
+    that was corrected adds its other columns, cut to a length that a person reads.
     """
     data = RunData.open(run)
     names = data.class_names
     ids = _ids(data)
+    more, fields = _fields(data, changed_only)
 
     def rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
         asked = np.flatnonzero(batch.flipped | batch.withheld)
@@ -51,9 +54,11 @@ def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> i
                 bool(batch.flipped[i]),
                 f"{batch.ratio[i]:.6g}",
                 "" if sure is None or np.isnan(sure) else f"{sure:.6g}",
+                *fields(number),
             )
 
-    return _write_csv(path, LABEL_STUDIO_COLUMNS, (r for b in data.batches() for r in rows(b)))
+    header = (*LABEL_STUDIO_COLUMNS, *more)
+    return _write_csv(path, header, (r for b in data.batches() for r in rows(b)))
 
 
 def write_cleanlab(run: Run, path: Path) -> int:
@@ -108,6 +113,26 @@ def _ids(data: RunData) -> Any:
 
     source = open_source(data.section("data"))
     return None if source is None or source.ids is None else source.ids
+
+
+def _fields(
+    data: RunData, changed_only: bool
+) -> tuple[tuple[str, ...], Callable[[int], list[str]]]:
+    """The other columns of a corrected table, and their texts by row; none of other sources."""
+    wanted = np.concatenate(
+        [b.index[b.flipped | b.withheld] if changed_only else b.index for b in data.batches()]
+    )
+    if data.section("method") or not data.section("correct") or not len(wanted):
+        return (), lambda number: []
+    items = Items(data, wanted, side=1)
+    first = items.get(int(wanted[0])).fields
+    more = tuple(name for name in first if name not in LABEL_STUDIO_COLUMNS)
+
+    def fields(number: int) -> list[str]:
+        found = items.get(number).fields
+        return [found.get(name, "") for name in more]
+
+    return more, fields
 
 
 def _write_csv(path: Path, header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> int:
