@@ -245,11 +245,12 @@ def test_pictures_removed_while_training(pictures, tmp_path, record):
     record("faults", pictures_removed="one line that names the picture")
 
 
-def wait_for(path: Path, process: subprocess.Popen, seconds: float = PATIENCE) -> None:
+def wait_for(epoch: Path, process: subprocess.Popen, seconds: float = PATIENCE) -> None:
+    """Until this checkpoint or a later one is there: old ones go, and epochs may be short."""
     deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, f"ended with {process.returncode} before {path} was there"
-        assert time.monotonic() < deadline, f"waited {seconds} s for {path}"
+    while not any(path.name >= epoch.name for path in epoch.parent.glob("epoch-*")):
+        assert process.poll() is None, f"ended with {process.returncode} before {epoch} was there"
+        assert time.monotonic() < deadline, f"waited {seconds} s for {epoch}"
         time.sleep(0.02)
 
 
