@@ -189,7 +189,7 @@ def main() -> None:
     page = HEAD + small_images(records)
     page += section("cifar10", "CIFAR-10 and human labels", CIFAR10)
     page += section("cifar10-augmented", "CIFAR-10 with augmentation", AUGMENTED)
-    page += section("ablation", "What carries AdaCorr's gain?", "MNIST, as above, one seed.")
+    page += section("ablation", "What carries AdaCorr's gain?", "MNIST, as above.")
     if ablation := records_of("ablation"):
         page += f"\n{parts(ablation)}\n"
     (ROOT / "docs" / "results.md").write_text(page, encoding="utf-8")
