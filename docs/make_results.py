@@ -52,7 +52,8 @@ AUGMENTED = """As above, with random
 crops and flips, the default for colour images; run before the grid above was chosen.
 In 30 epochs this net then memorises hardly any label (its training accuracy stays near
 validation): there is little to protect it from, and labels left out cost. Where the log of a run
-shows training and validation accuracy side by side, compare with `--method standard`; its predictions can still be given to `adacorr correct`."""
+shows training and validation accuracy side by side, compare with
+`--method standard`; its predictions can still be given to `adacorr correct`."""
 
 
 def records_of(name: str) -> list[Record]:
