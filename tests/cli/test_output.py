@@ -27,14 +27,6 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture
-def pets(tmp_path, monkeypatch, run_cli):
-    monkeypatch.chdir(tmp_path)
-    rows = "cat,0.9,0.1\ncat,0.1,0.9\ndog,0.2,0.8\ndog,0.95,0.05\n"
-    Path("pets.csv").write_text("label,prob_cat,prob_dog\n" + rows)
-    assert run_cli("correct", "pets.csv", "--delta", "0.9", "--run-dir", "pets", "--quiet")[0] == 0
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda line: " ".join(line.split()[:2]))
 def test_json_and_quiet(pets, run_cli, command):
     words = command.split()

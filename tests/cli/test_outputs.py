@@ -15,14 +15,6 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture
-def pets(tmp_path, monkeypatch, run_cli):
-    monkeypatch.chdir(tmp_path)
-    rows = "cat,0.9,0.1\ncat,0.1,0.9\ndog,0.2,0.8\ndog,0.95,0.05\n"
-    Path("pets.csv").write_text("label,prob_cat,prob_dog\n" + rows)
-    assert run_cli("correct", "pets.csv", "--delta", "0.9", "--run-dir", "pets", "--quiet")[0] == 0
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_existing_file_is_refused(pets, run_cli, command):
     mine = Path("mine.csv")

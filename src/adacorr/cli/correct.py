@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -121,10 +121,10 @@ def correct(
 
     inputs = _inputs(source, labels, probs)
     _check_outputs(output, dry_run, run_dir, report)
-    _check_apart(inputs, output, run_dir, report)
+    _check_apart(output, run_dir, report)
     for path in (output, report):
         if path is not None and not dry_run:
-            check_new(path, overwrite, *([inputs] if isinstance(inputs, str) else inputs))
+            check_new(path, overwrite, *_files(inputs))
     columns = Request(
         label_column,
         probs_column,
@@ -174,12 +174,20 @@ def _check_outputs(
         raise InputError(f"{report}: expected an existing output folder, got no {report.parent}")
 
 
-def _check_apart(
-    inputs: str | tuple[Path, Path], output: str | None, run_dir: Path | None, report: Path | None
-) -> None:
-    """Outputs in places of their own, the report on no input (tables see to that themselves)."""
+def _files(inputs: str | tuple[Path, Path]) -> Iterable[Path]:
+    """The files on this machine that an output must not replace."""
     from adacorr.tables.remote import is_url, without_file_scheme
     from adacorr.tables.sources import files_behind
+
+    if isinstance(inputs, tuple):
+        return inputs
+    place = without_file_scheme(inputs)
+    return [] if is_url(place) else [Path(str(file)) for file in files_behind(place)]
+
+
+def _check_apart(output: str | None, run_dir: Path | None, report: Path | None) -> None:
+    """Three outputs need three places."""
+    from adacorr.tables.remote import is_url, without_file_scheme
 
     output = without_file_scheme(output)
     places = [("--output", output), ("--run-dir", run_dir), ("--report", report)]
@@ -191,12 +199,6 @@ def _check_apart(
         if path in seen:
             raise InputError(f"{option}: expected another place than {seen[path]}, got {place}")
         seen[path] = option
-    if report is None or not report.exists():
-        return
-    source = without_file_scheme(inputs)
-    files = source if isinstance(source, tuple) else files_behind(source)
-    if any(isinstance(file, Path) and file.exists() and file.samefile(report) for file in files):
-        raise InputError(f"{report}: expected an output other than the input, got it itself")
 
 
 def _split(text: str | None) -> list[str] | None:
