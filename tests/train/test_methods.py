@@ -24,6 +24,7 @@ from adacorr.train.methods import (
 )
 from adacorr.train.methods.base import DROPPED, EpochEnd, Setting, Step
 from adacorr.train.methods.guard import Guard
+from adacorr.train.methods.halves import Halves
 from adacorr.train.methods.noise_rate import estimate_noise_rate, surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.snapshot import Snapshot
@@ -282,11 +283,68 @@ def test_plateau_waits_for_a_net_that_still_learns_fast():
     assert rising[epoch - 1]["train_accuracy"] == 0.8
 
 
+def test_plateau_does_not_take_learning_by_heart_for_learning():
+    # a small net on Fashion-MNIST with uniform noise 0.8, where it went on to the last epoch
+    train = [0.114, 0.156, 0.172, 0.183, 0.201, 0.225, 0.257, 0.289]
+    accuracy = [0.143, 0.177, 0.187, 0.184, 0.171, 0.148, 0.168, 0.142]
+    loss = [2.288, 2.283, 2.2748, 2.2751, 2.288, 2.306, 2.296, 2.326]
+    history = lines(accuracy, loss, confidence=0.18)
+    for line, share in zip(history, train, strict=True):
+        line["train_accuracy"] = share
+    epoch, why = ends_at(history)
+    assert epoch == 5
+    assert "rises" in why
+
+
 @pytest.mark.parametrize("unready", [{"confidence": 0.2}, {"steps": 20}])
 def test_plateau_waits_for_a_net_that_is_unsure_or_hardly_trained(unready):
     standing = [0.5] * 12, [1.0] * 12
     assert ends_at(lines(*standing))[0] == 3
     assert ends_at(lines(*standing, **unready)) is None
+
+
+def unseen_ends_at(accuracy, n=9000, **more):
+    rule = Plateau.for_run(30, torch.arange(10))
+    history = [lines([0.5], [1.0], train, **more)[0] for train in accuracy]
+    ends = (e for e in range(1, len(history) + 1) if rule.reason_unseen(history[:e], n))
+    return next(ends, None)
+
+
+def test_burn_in_ends_where_accuracy_on_labels_not_learnt_from_stands():
+    # two nets on halves of Fashion-MNIST with uniform noise 0.4, then of another draw with 0.8
+    accuracy = [0.284, 0.449, 0.477, 0.491, 0.494, 0.495, 0.490, 0.486]
+    assert unseen_ends_at(accuracy) == 6
+    weak = [0.105, 0.129, 0.136, 0.136, 0.131, 0.126, 0.120, 0.119]
+    assert unseen_ends_at(weak, confidence=0.15) == 4
+    assert unseen_ends_at(weak, confidence=0.05) is None  # far less sure than right
+    assert unseen_ends_at([0.102, 0.108, 0.104, 0.106, 0.103] * 6, confidence=0.15) is None
+    rising = [0.1 + 0.02 * epoch for epoch in range(1, 20)]
+    assert unseen_ends_at(rising) == 10  # a third of the run
+
+
+def test_halves_give_each_net_half_of_each_class():
+    labels = torch.arange(4000) % 4  # sorted like a pattern: a plain alternation would fail
+    halves, index = Halves(labels), torch.arange(4000)
+    first, second = halves.weight(index, 0), halves.weight(index, 1)
+    torch.testing.assert_close(first + second, torch.full((4000,), 2.0))
+    for k in range(4):
+        assert first[labels == k].mean().item() == pytest.approx(1, abs=0.01)
+    a, b = torch.zeros(4000, 2), torch.ones(4000, 2)
+    assert torch.equal(halves.unseen(a, b, index)[:, 0] == 1, first > 0)
+
+
+def test_posterior_predicts_labels_that_it_did_not_learn_from():
+    """Labels drawn by lot can only be learnt by heart: burn-in sees none of that."""
+    rng = np.random.default_rng(0)
+    x, given = rng.normal(size=(600, D)).astype(np.float32), rng.integers(0, K, 600)
+    hard = {"epochs": 60, "batch_size": 16, "lr": 1e-2}
+    net = lambda k: nn.Sequential(nn.Linear(D, 128), nn.ReLU(), nn.Linear(128, k))  # noqa: E731
+    learnt = [
+        fit(net, x, given, method=method, **hard).history[-1]["train_accuracy"]
+        for method in (METHODS["standard"](), Posterior(burn_in=60))
+    ]
+    assert learnt[0] > 0.5
+    assert learnt[1] == pytest.approx(1 / K, abs=0.06)
 
 
 def surest_first(wrong_sure: int, wrong_unsure: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -321,6 +379,22 @@ def test_guard_stays_open():
         guard.withholds(labels, end, first=False)
     assert not guard.closed
     assert [line.split(":")[0] for line in heard] == ["correction begins"]
+
+
+@pytest.mark.parametrize(("sure", "unsure", "withheld"), [(40, 70, False), (24, 300, True)])
+def test_guard_also_asks_the_validation_split(sure, unsure, withheld):
+    """A weak net disagrees a lot with labels that it has not learnt, if not where it is sure."""
+    labels, f = surest_first(10, 12)  # on the training data all is well
+    confident = torch.linspace(0.99, 0.2, 1000)
+    held = torch.zeros(1000, dtype=torch.long)
+    held[:sure], held[200 : 200 + unsure] = 1, 1
+    g = torch.full((1000, 10), 0.0) + (1 - confident[:, None]) / 9
+    g[:, 0] = confident
+    heard = []
+    end = EpochEnd(1, labels, f, f.clone, (), heard.append, (held, g))
+    assert Guard(active=True).withholds(labels, end, first=True) is withheld
+    assert all("of those in validation" in line for line in heard)
+    assert len(heard) == withheld
 
 
 @pytest.mark.parametrize("method", [AdaCorr(), AdaCorr(recipe="released"), Posterior()])
@@ -483,9 +557,10 @@ def test_posterior_teaches_only_what_T_knows_of_a_wrong_label(T):
     assert method.state()["rate"].item() == pytest.approx(0.4, abs=0.02)
     assert (labels.numpy() == truth).mean() > 0.97
     weight, flipped = method.state()["weight"], labels != given
-    relative = weight[flipped].mean() / weight[~flipped].max()
+    relative = (weight[flipped].mean() / weight[~flipped].max()).item()
     assert weight.mean().item() == pytest.approx(1, abs=1e-5)
-    assert relative > 0.9 if T[0, 1] == 0.4 else relative < 0.1
+    # uniform: the noise rate times how sure the net is; pair: in full
+    assert relative == pytest.approx(1.0 if T[0, 1] == 0.4 else 0.4 * f.max().item(), abs=0.05)
 
 
 def test_posterior_tests_a_label_that_failed_again():
@@ -515,6 +590,19 @@ def test_surest_noise_rate_does_not_count_the_nets_own_errors(rate):
     given = noise.inject(truth, noise.uniform(K, rate), rng)
     found = surest_noise_rate(torch.from_numpy(given), torch.from_numpy(f))
     assert found.item() == pytest.approx(rate, abs=0.02)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.4])
+def test_surest_noise_rate_finds_noise_that_spares_the_easiest_classes(rate):
+    """Half of the classes are noisy, and the net is less sure of them."""
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, 10, 20_000)
+    T = np.eye(10)
+    T[:5] = noise.pair(10, rate)[:5]
+    given = noise.inject(truth, T, rng)
+    f = 0.9 * np.eye(10)[truth] @ T + 0.01 * rng.random((20_000, 10))
+    found = surest_noise_rate(torch.from_numpy(given), torch.from_numpy(f))
+    assert found.item() == pytest.approx(rate / 2, abs=0.02)
 
 
 # -- memory --------------------------------------------------------------------------------------

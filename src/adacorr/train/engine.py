@@ -233,14 +233,14 @@ class Engine:
         """
         state = self.state
         logits = tuple(z.float() for z in state.model.logits(x))
-        labels = state.labels[index]
-        loss = self.method.loss(Step(logits, labels, index, epoch, generator)) * share
+        step = Step(logits, state.labels[index], index, epoch, generator)
+        loss = self.method.loss(step) * share
         state.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.ranks.average_gradients(p for net in state.model.nets for p in net.parameters())
         state.optimizer.step()
         with torch.no_grad():
-            return loss.detach(), self.method.proba(tuple(z.detach() for z in logits))
+            return loss.detach(), self.method.seen(step).detach()
 
     # -- parts of an epoch ----------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Engine:
         kept = self.state.labels != DROPPED
         right = (running.argmax(dim=1) == self.state.labels)[kept]
         before = self.state.history[-1]["steps"] if self.state.history else 0
-        val_accuracy, val_loss, self._right = self._validate()
+        val_accuracy, val_loss = self._validate()
         return {
             "epoch": epoch,
             "stage": self._stage_of(epoch)[0] + 1,
@@ -277,14 +277,15 @@ class Engine:
             "val_loss": val_loss,
         }
 
-    def _validate(self) -> tuple[float, float, Tensor]:
-        """Accuracy and loss on the validation labels, and which of them are predicted."""
+    def _validate(self) -> tuple[float, float]:
+        """Accuracy and loss on the validation labels; keeps the predictions for this epoch."""
         feed, rows, labels = self.job.validation
         f = self.predict_rows(feed, rows)
         y = torch.from_numpy(labels).to(f.device)
+        self._validation = y, f
         own = f.gather(1, y[:, None]).clamp_min(1e-12)
-        right = f.argmax(dim=1) == y
-        return round(float(right.float().mean()), 6), round(float(-own.log().mean()), 6), right
+        accuracy = (f.argmax(dim=1) == y).float().mean()
+        return round(float(accuracy), 6), round(float(-own.log().mean()), 6)
 
     def _let_method_correct(self, epoch: int, running: Tensor, record: dict[str, Any]) -> None:
         def log(line: str) -> None:
@@ -300,7 +301,8 @@ class Engine:
 
         state = self.state
         with torch.no_grad():
-            end = EpochEnd(epoch, state.labels, running, fresh, tuple(state.history), log)
+            history = tuple(state.history)
+            end = EpochEnd(epoch, state.labels, running, fresh, history, log, self._validation)
             state.labels = self.method.end_epoch(end)
 
     def _select(self, record: dict[str, Any]) -> None:
@@ -310,7 +312,8 @@ class Engine:
         on some noisy labels is mostly chance: there an epoch also ties when it is behind by no
         more than a standard error of the (paired) difference.
         """
-        state, right = self.state, self._right
+        state, (labels, f) = self.state, self._validation
+        right = f.argmax(dim=1) == labels
         best = state.best_right if len(state.best_right) else right  # which labels it predicts
         behind = int(best.sum()) - int(right.sum())
         margin = float((best != right).sum()) ** 0.5 if self.method.corrects else 0.0

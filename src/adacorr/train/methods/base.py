@@ -57,6 +57,7 @@ class EpochEnd:
     fresh: Callable[[], Tensor]
     history: Sequence[dict[str, Any]]
     log: Callable[[str], None]  # one sober line for the user, e.g. why burn-in ended
+    validation: tuple[Tensor, Tensor] | None = None  # noisy labels and predictions of that split
 
 
 class Method:
@@ -90,6 +91,10 @@ class Method:
     def proba(self, logits: tuple[Tensor, ...]) -> Tensor:
         """Class probabilities (B, K) from the nets' logits: the mean over nets."""
         return torch.stack([z.softmax(dim=1) for z in logits]).mean(dim=0)
+
+    def seen(self, step: Step) -> Tensor:
+        """(B, K) what ``EpochEnd.running`` keeps of a batch: :meth:`proba` of its logits."""
+        return self.proba(step.logits)
 
     def end_epoch(self, end: EpochEnd) -> Tensor:
         """The labels to go on with; must return a new tensor where it changes any."""

@@ -12,12 +12,15 @@ NEVER_READY = "burn-in did not end, no training label is corrected: the net stil
 class Guard:
     """Withholds corrections until the net's own errors are rarer than wrong labels.
 
-    A net is seldom wrong where it is most sure, so the half of the samples that it is surest of
-    disagree with their labels about as often as labels are wrong. What it disagrees with more
-    often over all samples are its own errors. Correction puts the net's errors in the place of the
-    labels' ones: worth it where the first are fewer. On clean labels the surest half hardly
-    disagrees, and nothing is corrected. Once open it stays open: from then on labels follow the
-    net, and a net that has memorised agrees with all of them.
+    A net is seldom wrong where it is most sure, so the samples that it is surest of disagree with
+    their labels about as often as labels are wrong. What it disagrees with more often over all
+    samples are its own errors. Correction puts the net's errors in the place of the labels' ones:
+    worth it where the first are fewer. On clean labels the surest hardly disagree, and nothing is
+    corrected.
+
+    Both are looked at twice, and one doubt is enough: on the training data, many but partly learnt
+    by heart, and on the noisy validation split, few but never learnt from. Once open it stays
+    open: from then on labels follow the net, and a net that has memorised agrees with all of them.
     """
 
     def __init__(self, *, active: bool) -> None:
@@ -27,9 +30,15 @@ class Guard:
         """Whether to leave the labels as they are after this epoch; says so when that changes."""
         if not self.closed:
             return False
-        all_samples, surest = disagreement(given, end.running)
-        self.closed = all_samples >= 2 * surest
-        shares = f"it disagrees with {all_samples:.1%} of them, with {surest:.1%} where it is sure"
+        everywhere, where_sure = disagreement(given, end.running, share=0.5)
+        self.closed = everywhere >= 2 * where_sure
+        on = "of them"
+        if not self.closed and end.validation is not None:
+            labels, pred_probs = end.validation
+            everywhere, where_sure = disagreement(labels, pred_probs, share=0.2)
+            self.closed = errs_more(everywhere, where_sure, len(labels), pred_probs.shape[1])
+            on = "of those in validation"
+        shares = f"it disagrees with {everywhere:.1%} {on}, with {where_sure:.1%} where it is sure"
         if self.closed and first:
             end.log(f"no correction for now: the labels look better than the net ({shares})")
         elif not self.closed and not first:
@@ -37,9 +46,25 @@ class Guard:
         return self.closed
 
 
-def disagreement(labels: Tensor, pred_probs: Tensor) -> tuple[float, float]:
-    """Share of labels that are not the argmax: of all, and of the half with the surest argmax."""
+def disagreement(labels: Tensor, pred_probs: Tensor, share: float) -> tuple[float, float]:
+    """Share of labels that are not the argmax: of all, and of the `share` with the surest."""
     sure, best = pred_probs.max(dim=1)
     wrong = (best != labels).double()
-    half = sure.argsort(descending=True, stable=True)[: max(1, len(sure) // 2)]
-    return wrong.mean().item(), wrong[half].mean().item()
+    surest = sure.argsort(descending=True, stable=True)[: max(1, int(share * len(sure)))]
+    return wrong.mean().item(), wrong[surest].mean().item()
+
+
+def errs_more(everywhere: float, where_sure: float, n: int, k: int) -> bool:
+    """Whether a net has more errors than its labels, from how often the two disagree.
+
+    Of labels with noise h, spread over the other classes, a net with errors e disagrees with
+    ``h + e (1 - h k / (k - 1))``. For h stands the disagreement of the surest fifth of `n` samples,
+    and a standard error more: only a clear case is one.
+
+    >>> errs_more(0.31, 0.20, n=1000, k=10), errs_more(0.45, 0.12, n=1000, k=10)
+    (False, True)
+    """
+    fifth = max(1, n // 5)
+    h = (where_sure * fifth + 1) / (fifth + 2)
+    h += (h * (1 - h) / fifth) ** 0.5
+    return everywhere - h >= h * (1 - h * k / (k - 1))

@@ -56,7 +56,7 @@ class Plateau:
         if len(history) < max(self.earliest, self.patience + 1):
             return third if late else None
         old, new = self._best(history[: -self.patience]), self._best(history[-self.patience :])
-        if new[1] > old[1]:
+        if self._loss_rises(history):
             return f"noisy validation loss rises (lowest {old[1]:.3f})"
         if new[1] < (1 - self.loss_share) * old[1]:
             return None
@@ -64,20 +64,50 @@ class Plateau:
             return f"noisy validation accuracy stands at {max(old[0], new[0]):.3f}"
         return third if late else None
 
+    def reason_unseen(self, history: Sequence[dict[str, Any]], n: int) -> str | None:
+        """As :meth:`reason`, where ``train_accuracy`` is on `n` labels that no net learns from.
+
+        Then it needs no validation split, and many labels make it exact: burn-in ends when it is
+        certainly above chance (4 standard errors) and, compared like there, has gained no more than
+        2 standard errors.
+        """
+        accuracy = [float(line["train_accuracy"]) for line in history]
+        if len(accuracy) < max(self.earliest, self.patience + 1) or self._unready(history[-1]):
+            return None
+        old, new = max(accuracy[: -self.patience]), max(accuracy[-self.patience :])
+        best = max(old, new)
+        if best < self.chance + 4 * _standard_error(self.chance, n):
+            return None
+        if new <= old + 2 * _standard_error(best, n):
+            return f"accuracy on labels not learnt from stands at {best:.3f}"
+        late = len(history) >= self.latest
+        return f"a third of the run is over ({len(history)} epochs)" if late else None
+
     def immature(self, history: Sequence[dict[str, Any]]) -> bool:
         """Whether the net has barely begun to learn.
 
         It has made fewer than `steps` optimiser steps; or it knows its training labels hardly
         better than one who always names the largest class; or it still learns fast, by a tenth in
-        one epoch; or it is far less sure than it is right: cross-entropy makes a net that has
-        learnt what it can as sure of its training labels as it is right about them.
+        one epoch, and not by heart (then validation loss rises); or it is far less sure than it is
+        right: cross-entropy makes a net that has learnt what it can as sure of its training labels
+        as it is right about them.
         """
         now = history[-1]
-        if now["steps"] < self.steps or now["confidence"] < self.sure * now["train_accuracy"]:
+        if self._unready(now):
             return True
         before = history[-2] if len(history) > 1 else now
         fast = now["train_accuracy"] > (1 + self.fast) * before["train_accuracy"]
+        fast = fast and not self._loss_rises(history)
         return fast or _odds(now["train_accuracy"]) <= self.above_chance * _odds(self.chance)
+
+    def _unready(self, now: dict[str, Any]) -> bool:
+        sure = now["confidence"] >= self.sure * now["train_accuracy"]
+        return now["steps"] < self.steps or not sure
+
+    def _loss_rises(self, history: Sequence[dict[str, Any]]) -> bool:
+        losses = [line["val_loss"] for line in history]
+        old, new = losses[: -self.patience], losses[-self.patience :]
+        return bool(old) and None not in losses and min(new) > min(old)
 
     @staticmethod
     def _best(history: Sequence[dict[str, Any]]) -> tuple[float, float]:
@@ -87,3 +117,7 @@ class Plateau:
 
 def _odds(p: float) -> float:
     return p / max(1 - p, 1e-9)
+
+
+def _standard_error(p: float, n: int) -> float:
+    return (p * (1 - p) / n) ** 0.5

@@ -2,18 +2,22 @@
 
 What differs from AdaCorr, and why:
 
+- two nets start differently, and until burn-in ends each learns from half of the samples. The other
+  half's labels it cannot have learnt by heart: how often the two nets are right about labels of the
+  other's half tells when burn-in is over, and where they are surest it tells how many labels are
+  wrong;
 - the likelihood ratio test is one on the posterior P(true | x, given), with T estimated at the end
   of burn-in: under asymmetric noise the net's argmax is often the wrong class of a pair, the
   posterior's is not;
 - its threshold is not a number to choose: each epoch, as many labels fail the test as are estimated
   to be wrong. A label that fails once is tested again, always against the given one, so neither a
-  wrong flip nor a memorised label is for ever;
-- a label that failed teaches the net only what T knows about it. Under pair noise it has one
-  possible source, and the corrected label counts in full. Under uniform noise all that speaks for
-  the corrected label is the net itself, and a net that learns from its own guesses keeps its own
-  errors: there it counts nothing;
-- predictions are the mean of two nets from different starts, as each saw the data while training,
-  averaged over a few epochs: no pass over the data is added.
+  wrong flip nor a memorised label is for ever. On clean labels none fails;
+- a label that failed teaches the net what is known about it. Under pair noise it has one possible
+  source, and the corrected label counts in full. Under uniform noise all that speaks for the
+  corrected label is the net itself, and a net that learns from its own guesses keeps its own
+  errors: there it counts little while most labels are right, more where few are;
+- predictions are the mean of the two nets, as each saw the data while training, averaged over a few
+  epochs: no pass over the data is added.
 """
 
 from __future__ import annotations
@@ -29,9 +33,11 @@ from torch.nn import functional as F
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.guard import NEVER_READY, Guard
+from adacorr.train.methods.guard import NEVER_READY
+from adacorr.train.methods.halves import Halves
 from adacorr.train.methods.noise_rate import surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
+from adacorr.train.methods.scaling import scaled
 from adacorr.train.methods.snapshot import RollingMean
 
 FLOOR = 0.01  # spread over each row of an estimated T: never seen is not impossible
@@ -86,8 +92,8 @@ class Posterior(Method):
 
     Attributes
     ----------
-    burn_in : "auto" ends it when noisy validation accuracy stands still, and then corrects nothing
-        while the labels look better than the net; or a number of epochs.
+    burn_in : "auto" ends it when accuracy on labels not learnt from stands still; or a number of
+        epochs.
     window : epochs that predictions are averaged over (window N K floats).
     smoothing : label smoothing after burn-in, against what wrong labels are still trusted.
     """
@@ -112,9 +118,10 @@ class Posterior(Method):
     def start(self, setting: Setting) -> None:
         k, device = setting.n_classes, setting.device
         self._given, self._epochs = setting.labels, setting.epochs
+        self._halves = Halves(setting.labels)
         self._plateau = Plateau.for_run(setting.epochs, setting.labels)
         self._m = 0 if self.burn_in == "auto" else self.burn_in
-        self._guard = Guard(active=self.burn_in == "auto")
+        self._ramp = scaled(1, of=10, run=setting.epochs)
         self._mean = RollingMean(self.window)
         self._rate = torch.zeros((), device=device)
         self._T = torch.eye(k, device=device)
@@ -124,18 +131,28 @@ class Posterior(Method):
         """How much each sample counts: 1 on average, so that ranks need not know each other's."""
         self._weight = weight / weight.mean()
 
+    def _burning_in(self, epoch: int) -> bool:
+        return not self._m or epoch <= self._m
+
     def loss(self, step: Step) -> Tensor:
-        smoothing = self.smoothing if 0 < self._m < step.epoch else 0.0
-        weight = self._weight[step.index]
-        losses = [
-            F.cross_entropy(z, step.labels, reduction="none", label_smoothing=smoothing)
-            for z in step.logits
-        ]
-        return sum(((weight * loss).mean() for loss in losses), torch.zeros_like(weight[0]))
+        burning_in, weight = self._burning_in(step.epoch), self._weight[step.index]
+        smoothing = 0.0 if burning_in else self.smoothing
+        total = torch.zeros_like(weight[0])
+        for net, z in enumerate(step.logits):
+            loss = F.cross_entropy(z, step.labels, reduction="none", label_smoothing=smoothing)
+            own = self._halves.weight(step.index, net) if burning_in else 1.0
+            total = total + (own * weight * loss).mean()
+        return total
+
+    def seen(self, step: Step) -> Tensor:
+        if not self._burning_in(step.epoch):
+            return self.proba(step.logits)
+        first, second = (z.softmax(dim=1) for z in step.logits)
+        return self._halves.unseen(first, second, step.index)
 
     def end_epoch(self, end: EpochEnd) -> Tensor:
         f = self._mean.add(end.running)
-        if not self._m and (why := self._plateau.reason(end.history)):
+        if not self._m and (why := self._plateau.reason_unseen(end.history, len(self._given))):
             self._m = end.epoch
             end.log(f"burn-in ends: {why}")
         elif not self._m and end.epoch == self._epochs:
@@ -144,43 +161,35 @@ class Posterior(Method):
             self._fit_noise(f, end)
         if not self._m or end.epoch < self._m or end.epoch == self._epochs:
             return end.labels
-        if self._guard.withholds(self._given, end, first=end.epoch == self._m):
-            return end.labels
-        return self._correct(f)
+        return self._correct(f, min(1.0, (end.epoch + 1 - self._m) / self._ramp))
 
     def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
-        """T and the noise rate, from predictions before memorising.
-
-        Where the net is wrong, T counts that as noise: its rate is too high. Where it is surest it
-        may be so because it has begun to memorise: that rate is too low. The second is taken while
-        most labels are right, as a right one left out then does more harm than a wrong one left
-        in; the first where most are wrong.
-        """
+        """T and the noise rate, from predictions of labels not learnt from."""
         found = estimate_transition(self._given.cpu().numpy(), f.double().cpu().numpy()).T
         T = torch.from_numpy(found).to(f) + FLOOR / len(found)
         self._T = T / T.sum(dim=1, keepdim=True)
-        high = 1 - self._T.diagonal()[f.argmax(dim=1)].mean()
-        low = surest_noise_rate(self._given, f).clamp_max(high)
-        mostly_wrong = ((high - 0.4) / 0.3).clamp(0, 1)
-        self._rate = low + mostly_wrong * (high - low)
+        self._rate = surest_noise_rate(self._given, f)
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
 
-    def _correct(self, f: Tensor) -> Tensor:
-        """The corrected labels, and what each counts from now on."""
-        given, T = self._given, self._T
+    def _correct(self, f: Tensor, ramp: float) -> Tensor:
+        """The corrected labels, and what each counts from now on.
+
+        As in Co-teaching, the share that fails grows to the noise rate over some epochs (`ramp`):
+        both nets first learn from the half that they had not seen.
+        """
+        given, T, rate = self._given, self._T, self._rate
         posterior = label_posterior(f, source_weights(T), given)
         best, certainty = posterior.argmax(dim=1), source_certainty(T)[given]
-        # Where T names the source, a flip teaches too: no need to keep their number to the rate.
-        kept = trusted(posterior, given, self._rate.item()) & ((best == given) | (certainty < 0.5))
-        self._set_weight(torch.where(kept, 1.0, certainty))
+        kept = trusted(posterior, given, ramp * rate.item())
+        sure = f.gather(1, best[:, None])[:, 0]
+        self._set_weight(torch.where(kept, 1.0, torch.maximum(certainty, rate * sure)))
         return torch.where(kept, given, best)
 
     def state(self) -> dict[str, Tensor]:
-        own = {"burn_in": torch.tensor(self._m), "guard": torch.tensor(self._guard.closed)}
-        own |= {"rate": self._rate, "T": self._T, "weight": self._weight}
-        return own | self._mean.state()
+        own = {"rate": self._rate, "T": self._T, "weight": self._weight}
+        return {"burn_in": torch.tensor(self._m)} | own | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._m, self._guard.closed = int(state["burn_in"]), bool(state["guard"])
+        self._m = int(state["burn_in"])
         self._rate, self._T, self._weight = state["rate"], state["T"], state["weight"]
         self._mean.load_state(state)
