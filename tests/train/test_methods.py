@@ -347,6 +347,19 @@ def test_posterior_predicts_labels_that_it_did_not_learn_from():
     assert learnt[1] == pytest.approx(1 / K, abs=0.06)
 
 
+def test_posterior_that_learns_nothing_ends_like_standard_training():
+    """Labels by lot: after half of the run both nets learn from all samples, none is corrected."""
+    rng = np.random.default_rng(0)
+    x, given = rng.normal(size=(600, D)).astype(np.float32), rng.integers(0, K, 600)
+    result = fit(make_net, x, given, method=Posterior(), epochs=20, batch_size=16, lr=2e-2)
+    assert (result.labels == given).all()
+    learnt = [line["train_accuracy"] for line in result.history]
+    assert learnt[9] == pytest.approx(1 / K, abs=0.06)
+    assert learnt[-1] > 0.42
+    (epoch,) = [line["epoch"] for line in result.history if "notes" in line]
+    assert epoch == 10
+
+
 def surest_first(wrong_sure: int, wrong_unsure: int) -> tuple[torch.Tensor, torch.Tensor]:
     """100 labels of two classes, and predictions that disagree where they are told to."""
     sure = torch.linspace(0.99, 0.51, 100)

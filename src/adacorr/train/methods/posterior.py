@@ -132,7 +132,8 @@ class Posterior(Method):
         self._weight = weight / weight.mean()
 
     def _burning_in(self, epoch: int) -> bool:
-        return not self._m or epoch <= self._m
+        """By itself it lasts half of the run at most: then both nets learn from all samples."""
+        return epoch <= (self._m or self._epochs // 2)
 
     def loss(self, step: Step) -> Tensor:
         burning_in, weight = self._burning_in(step.epoch), self._weight[step.index]
@@ -152,11 +153,12 @@ class Posterior(Method):
 
     def end_epoch(self, end: EpochEnd) -> Tensor:
         f = self._mean.add(end.running)
-        if not self._m and (why := self._plateau.reason_unseen(end.history, len(self._given))):
-            self._m = end.epoch
-            end.log(f"burn-in ends: {why}")
-        elif not self._m and end.epoch == self._epochs:
-            end.log(NEVER_READY)
+        if not self._m and self._burning_in(end.epoch):
+            if why := self._plateau.reason_unseen(end.history, len(self._given)):
+                self._m = end.epoch
+                end.log(f"burn-in ends: {why}")
+            elif not self._burning_in(end.epoch + 1):
+                end.log(NEVER_READY)
         if end.epoch == self._m:
             self._fit_noise(f, end)
         if not self._m or end.epoch < self._m or end.epoch == self._epochs:
