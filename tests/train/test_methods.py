@@ -360,6 +360,25 @@ def test_posterior_that_learns_nothing_ends_like_standard_training():
     assert epoch == 10
 
 
+@pytest.mark.parametrize(("errors", "replaced"), [(0.1, True), (0.6, False)])
+def test_posterior_of_a_net_worse_than_the_labels_replaces_none(errors, replaced):
+    """It leaves labels out while it trains; after the last epoch they are the given ones again."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(6000) % K
+    named = np.where(rng.random(6000) < errors, (truth + rng.integers(1, K, 6000)) % K, truth)
+    sure = np.where(named == truth, rng.random(6000), 0.8 * rng.random(6000))  # right where surest
+    f = torch.from_numpy((0.4 + 0.5 * sure[:, None]) * np.eye(K)[named] + 0.1 / K).float()
+    f /= f.sum(dim=1, keepdim=True)
+    given = torch.from_numpy(noise.inject(truth, noise.uniform(K, 0.2), rng))
+    method = Posterior(burn_in=1)
+    method.start(Setting(given, K, 2, CPU))
+    (line,) = lines([0.5], [1.0])
+    labels = method.end_epoch(EpochEnd(1, given, f, lambda: f, (line,), lambda _: None))
+    assert (labels != given).any()
+    last = method.end_epoch(EpochEnd(2, labels, f, lambda: f, (line,), lambda _: None))
+    assert torch.equal(last, labels if replaced else given)
+
+
 def surest_first(wrong_sure: int, wrong_unsure: int) -> tuple[torch.Tensor, torch.Tensor]:
     """100 labels of two classes, and predictions that disagree where they are told to."""
     sure = torch.linspace(0.99, 0.51, 100)

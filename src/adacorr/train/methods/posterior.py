@@ -33,7 +33,7 @@ from torch.nn import functional as F
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.guard import NEVER_READY
+from adacorr.train.methods.guard import NEVER_READY, disagreement, errs_more
 from adacorr.train.methods.halves import Halves
 from adacorr.train.methods.noise_rate import surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
@@ -125,6 +125,7 @@ class Posterior(Method):
         self._mean = RollingMean(self.window)
         self._rate = torch.zeros((), device=device)
         self._T = torch.eye(k, device=device)
+        self._errs_more = False
         self._set_weight(torch.ones(len(setting.labels), device=device))
 
     def _set_weight(self, weight: Tensor) -> None:
@@ -161,8 +162,10 @@ class Posterior(Method):
                 end.log(NEVER_READY)
         if end.epoch == self._m:
             self._fit_noise(f, end)
-        if not self._m or end.epoch < self._m or end.epoch == self._epochs:
+        if not self._m or end.epoch < self._m:
             return end.labels
+        if end.epoch == self._epochs:
+            return self._final(end.labels)
         return self._correct(f, min(1.0, (end.epoch + 1 - self._m) / self._ramp))
 
     def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
@@ -172,6 +175,10 @@ class Posterior(Method):
         self._T = T / T.sum(dim=1, keepdim=True)
         self._rate = surest_noise_rate(self._given, f)
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
+        share = disagreement(self._given, f, share=0.2)
+        self._errs_more = errs_more(*share, *f.shape)
+        if self._errs_more:
+            end.log("the net errs more than the labels: it corrects only where T names the source")
 
     def _correct(self, f: Tensor, ramp: float) -> Tensor:
         """The corrected labels, and what each counts from now on.
@@ -187,11 +194,19 @@ class Posterior(Method):
         self._set_weight(torch.where(kept, 1.0, torch.maximum(certainty, rate * sure)))
         return torch.where(kept, given, best)
 
+    def _final(self, labels: Tensor) -> Tensor:
+        """The word of a net that errs more than the labels may leave one out, not replace it."""
+        if not self._errs_more:
+            return labels
+        named = source_certainty(self._T)[self._given] >= 0.5
+        return torch.where(named, labels, self._given)
+
     def state(self) -> dict[str, Tensor]:
-        own = {"rate": self._rate, "T": self._T, "weight": self._weight}
-        return {"burn_in": torch.tensor(self._m)} | own | self._mean.state()
+        own = {"burn_in": torch.tensor(self._m), "errs_more": torch.tensor(self._errs_more)}
+        own |= {"rate": self._rate, "T": self._T, "weight": self._weight}
+        return own | self._mean.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._m = int(state["burn_in"])
+        self._m, self._errs_more = int(state["burn_in"]), bool(state["errs_more"])
         self._rate, self._T, self._weight = state["rate"], state["T"], state["weight"]
         self._mean.load_state(state)
