@@ -178,7 +178,10 @@ class Posterior(Method):
         share = disagreement(self._given, f, share=0.2)
         self._errs_more = errs_more(*share, *f.shape)
         if self._errs_more:
-            end.log("the net errs more than the labels: it corrects only where T names the source")
+            end.log(
+                "the labels look better than the net: it leaves labels out, "
+                "and replaces only those with one likely source"
+            )
 
     def _correct(self, f: Tensor, ramp: float) -> Tensor:
         """The corrected labels, and what each counts from now on.
