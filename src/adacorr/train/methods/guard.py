@@ -6,6 +6,7 @@ from torch import Tensor
 
 from adacorr.train.methods.base import EpochEnd
 
+ENOUGH = 100  # validation samples
 NEVER_READY = "burn-in did not end, no training label is corrected: the net still learns"
 
 
@@ -18,9 +19,9 @@ class Guard:
     worth it where the first are fewer. On clean labels the surest hardly disagree, and nothing is
     corrected.
 
-    Both are looked at twice, and one doubt is enough: on the training data, many but partly learnt
-    by heart, and on the noisy validation split, few but never learnt from. Once open it stays
-    open: from then on labels follow the net, and a net that has memorised agrees with all of them.
+    Both are measured on the noisy validation split, whose labels the net has not learnt by heart;
+    where that has fewer than `ENOUGH` samples, on the training data. Once open it stays open: from
+    then on labels follow the net, and a net that has memorised agrees with all of them.
     """
 
     def __init__(self, *, active: bool) -> None:
@@ -30,15 +31,16 @@ class Guard:
         """Whether to leave the labels as they are after this epoch; says so when that changes."""
         if not self.closed:
             return False
-        everywhere, where_sure = disagreement(given, end.running, share=0.5)
-        self.closed = everywhere >= 2 * where_sure
-        on = "of them"
-        if not self.closed and end.validation is not None:
+        if end.validation is not None and len(end.validation[0]) >= ENOUGH:
             labels, pred_probs = end.validation
             everywhere, where_sure = disagreement(labels, pred_probs, share=0.2)
-            self.closed = errs_more(everywhere, where_sure, len(labels), pred_probs.shape[1])
-            on = "of those in validation"
-        shares = f"it disagrees with {everywhere:.1%} {on}, with {where_sure:.1%} where it is sure"
+            self.closed = errs_more(everywhere, where_sure, *pred_probs.shape)
+        else:
+            everywhere, where_sure = disagreement(given, end.running, share=0.5)
+            self.closed = everywhere >= 2 * where_sure
+        shares = (
+            f"it disagrees with {everywhere:.1%} of them, with {where_sure:.1%} where it is sure"
+        )
         if self.closed and first:
             end.log(f"no correction for now: the labels look better than the net ({shares})")
         elif not self.closed and not first:
