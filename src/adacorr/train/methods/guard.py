@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from adacorr.train.methods.base import EpochEnd
+from adacorr.train.methods.noise_rate import disagreement
 
 ENOUGH = 100  # validation samples
 NEVER_READY = "burn-in did not end, no training label is corrected: the net still learns"
@@ -33,10 +34,10 @@ class Guard:
             return False
         if end.validation is not None and len(end.validation[0]) >= ENOUGH:
             labels, pred_probs = end.validation
-            everywhere, where_sure = disagreement(labels, pred_probs, share=0.2)
+            everywhere, where_sure = disagreement(labels, pred_probs, part=5)
             self.closed = errs_more(everywhere, where_sure, *pred_probs.shape)
         else:
-            everywhere, where_sure = disagreement(given, end.running, share=0.5)
+            everywhere, where_sure = disagreement(given, end.running, part=2)
             self.closed = everywhere >= 2 * where_sure
         shares = (
             f"it disagrees with {everywhere:.1%} of them, with {where_sure:.1%} where it is sure"
@@ -46,14 +47,6 @@ class Guard:
         elif not self.closed and not first:
             end.log(f"correction begins: the net looks better than the labels ({shares})")
         return self.closed
-
-
-def disagreement(labels: Tensor, pred_probs: Tensor, share: float) -> tuple[float, float]:
-    """Share of labels that are not the argmax: of all, and of the `share` with the surest."""
-    sure, best = pred_probs.max(dim=1)
-    wrong = (best != labels).double()
-    surest = sure.argsort(descending=True, stable=True)[: max(1, int(share * len(sure)))]
-    return wrong.mean().item(), wrong[surest].mean().item()
 
 
 def errs_more(everywhere: float, where_sure: float, n: int, k: int) -> bool:

@@ -26,6 +26,14 @@ def estimate_noise_rate(labels: Tensor, pred_probs: Tensor) -> float:
     return round(1 - float(np.average(np.diag(found.T), weights=found.counts)), 6)
 
 
+def disagreement(labels: Tensor, pred_probs: Tensor, part: int) -> tuple[float, float]:
+    """Share of labels that are not the argmax: of all, and of the surest one in `part`."""
+    sure, best = pred_probs.max(dim=1)
+    wrong = (best != labels).double()
+    surest = sure.argsort(descending=True, stable=True)[: max(1, len(sure) // part)]
+    return wrong.mean().item(), wrong[surest].mean().item()
+
+
 def surest_noise_rate(labels: Tensor, pred_probs: Tensor) -> Tensor:
     """Share of labels that differ from the argmax, in the fifth that the net is surest of.
 
@@ -42,9 +50,9 @@ def surest_noise_rate(labels: Tensor, pred_probs: Tensor) -> Tensor:
     >>> surest_noise_rate(torch.tensor([0, 1, 0, 0, 1, 1, 1, 1, 1, 1]), f).item()
     0.5
     """
+    _, overall = disagreement(labels, pred_probs, part=5)
     sure, best = pred_probs.double().max(dim=1)
     wrong = (labels != best).double()
-    overall = wrong[sure.argsort(descending=True, stable=True)[: max(1, len(sure) // 5)]].mean()
     order = (best + (1 - sure) / 2).argsort(stable=True)  # by class, the surest first
     counts, of = best.bincount(minlength=pred_probs.shape[1]), best[order]
     place = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of]
@@ -53,4 +61,4 @@ def surest_noise_rate(labels: Tensor, pred_probs: Tensor) -> Tensor:
     share = within.new_zeros(len(counts)).index_add_(0, of, within) / fifth
     error = (torch.maximum(share * (1 - share), 0.25 / fifth) / fifth).sqrt()
     by_class = ((share - error).clamp_min(0) * counts).sum() / len(of)
-    return torch.maximum(overall, by_class).to(pred_probs)
+    return by_class.clamp_min(overall).to(pred_probs)

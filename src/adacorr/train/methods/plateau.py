@@ -49,12 +49,10 @@ class Plateau:
         """Why burn-in ends after the last epoch of `history`; None: it goes on."""
         if self.immature(history):
             return None
-        late = len(history) >= self.latest
-        third = f"a third of the run is over ({len(history)} epochs)"
         if history[-1]["val_accuracy"] is None:  # a run may go without validation
-            return third if late else None
+            return self._late(history)
         if len(history) < max(self.earliest, self.patience + 1):
-            return third if late else None
+            return self._late(history)
         old, new = self._best(history[: -self.patience]), self._best(history[-self.patience :])
         if self._loss_rises(history):
             return f"noisy validation loss rises (lowest {old[1]:.3f})"
@@ -62,7 +60,7 @@ class Plateau:
             return None
         if new[0] <= old[0] + self.tolerance:
             return f"noisy validation accuracy stands at {max(old[0], new[0]):.3f}"
-        return third if late else None
+        return self._late(history)
 
     def reason_unseen(self, history: Sequence[dict[str, Any]], n: int) -> str | None:
         """As :meth:`reason`, where ``train_accuracy`` is on `n` labels that no net learns from.
@@ -80,8 +78,7 @@ class Plateau:
             return None
         if new <= old + 2 * _standard_error(best, n):
             return f"accuracy on labels not learnt from stands at {best:.3f}"
-        late = len(history) >= self.latest
-        return f"a third of the run is over ({len(history)} epochs)" if late else None
+        return self._late(history)
 
     def immature(self, history: Sequence[dict[str, Any]]) -> bool:
         """Whether the net has barely begun to learn.
@@ -99,6 +96,10 @@ class Plateau:
         fast = now["train_accuracy"] > (1 + self.fast) * before["train_accuracy"]
         fast = fast and not self._loss_rises(history)
         return fast or _odds(now["train_accuracy"]) <= self.above_chance * _odds(self.chance)
+
+    def _late(self, history: Sequence[dict[str, Any]]) -> str | None:
+        third = f"a third of the run is over ({len(history)} epochs)"
+        return third if len(history) >= self.latest else None
 
     def _unready(self, now: dict[str, Any]) -> bool:
         sure = now["confidence"] >= self.sure * now["train_accuracy"]

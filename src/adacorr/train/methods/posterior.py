@@ -11,7 +11,7 @@ What differs from AdaCorr, and why:
   posterior's is not;
 - its threshold is not a number to choose: each epoch, as many labels fail the test as are estimated
   to be wrong. A label that fails once is tested again, always against the given one, so neither a
-  wrong flip nor a memorised label is for ever. On clean labels none fails;
+  wrong flip nor a memorised label is for ever. On clean labels hardly any fails;
 - a label that failed teaches the net what is known about it. Under pair noise it has one possible
   source, and the corrected label counts in full. Under uniform noise all that speaks for the
   corrected label is the net itself, and a net that learns from its own guesses keeps its own
@@ -33,9 +33,9 @@ from torch.nn import functional as F
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.guard import NEVER_READY, disagreement, errs_more
+from adacorr.train.methods.guard import NEVER_READY, errs_more
 from adacorr.train.methods.halves import Halves
-from adacorr.train.methods.noise_rate import surest_noise_rate
+from adacorr.train.methods.noise_rate import disagreement, surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.scaling import scaled
 from adacorr.train.methods.snapshot import RollingMean
@@ -175,8 +175,7 @@ class Posterior(Method):
         self._T = T / T.sum(dim=1, keepdim=True)
         self._rate = surest_noise_rate(self._given, f)
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
-        share = disagreement(self._given, f, share=0.2)
-        self._errs_more = errs_more(*share, *f.shape)
+        self._errs_more = errs_more(*disagreement(self._given, f, part=5), *f.shape)
         if self._errs_more:
             end.log(
                 "the labels look better than the net: it leaves labels out, "
