@@ -27,6 +27,7 @@ from adacorr.train.methods.guard import Guard
 from adacorr.train.methods.halves import Halves
 from adacorr.train.methods.noise_rate import estimate_noise_rate, surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
+from adacorr.train.methods.posterior import estimate_sources
 from adacorr.train.methods.snapshot import Snapshot
 
 N, D, K, EPOCHS = 120, 5, 3, 12
@@ -601,7 +602,7 @@ def test_posterior_tests_a_label_that_failed_again():
     given = torch.arange(3000) % K
     right = torch.nn.functional.one_hot(given, K).float() * 0.9 + 0.1 / K
     wrong = right.roll(1, dims=1)
-    doubted = torch.arange(3000) < 600
+    doubted = torch.randperm(3000, generator=torch.Generator().manual_seed(0)) < 600
     f = torch.where(doubted[:, None], wrong, right)
     method = Posterior(burn_in=1, window=1)
     method.start(Setting(given, K, EPOCHS, CPU))
@@ -610,6 +611,37 @@ def test_posterior_tests_a_label_that_failed_again():
     assert ((first != given) == doubted).float().mean() > 0.95
     again = method.end_epoch(EpochEnd(2, first, right, lambda: right, (line,), lambda _: None))
     assert torch.equal(again, given)
+
+
+def confused(truth, rng):
+    """A net that takes class 0 for class 1 where it is less sure; no noise in it."""
+    sure = rng.random(len(truth))
+    named = np.where((sure < 0.5) & (truth == 0), 1, truth)
+    return torch.from_numpy((0.5 + 0.4 * sure[:, None]) * np.eye(K)[named] + 0.02)
+
+
+def test_sources_of_wrong_labels_are_not_what_the_net_confuses():
+    """Where noise has no structure T has no say; where it has, T is the noise's own."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, K, 20_000)
+    for T in (noise.uniform(K, 0.3), noise.pair(K, 0.3)):
+        given = noise.inject(truth, T, rng)
+        f = confused(truth, rng)
+        found = estimate_sources(torch.from_numpy(given), f).numpy()
+        want = T if T[0, 1] == 0.3 else np.full((K, K), 1 / K)
+        assert found == pytest.approx(want, abs=0.04)
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_few_labels_name_no_source(n):
+    """A handful of wrong labels has its sources by chance."""
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        truth = rng.integers(0, 10, n)
+        given = noise.inject(truth, noise.uniform(10, 0.4), rng)
+        f = (0.5 + 0.4 * rng.random((n, 1))) * np.eye(10)[truth] + 0.01
+        T = estimate_sources(torch.from_numpy(given), torch.from_numpy(f))
+        assert T.max().item() == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])

@@ -34,15 +34,35 @@ def disagreement(labels: Tensor, pred_probs: Tensor, part: int) -> tuple[float, 
     return wrong.mean().item(), wrong[surest].mean().item()
 
 
+def surest_counts(labels: Tensor, pred_probs: Tensor) -> Tensor:
+    """(K, K) given labels (columns) of the surest fifth of the samples of each predicted class.
+
+    There the net itself is seldom wrong, so the rows show the noise and not what the net confuses.
+    The predictions must be of labels that the net did not learn from: where it is surest, it learns
+    by heart first.
+
+    >>> import torch
+    >>> sure = torch.tensor([0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.6, 0.6, 0.6])
+    >>> f = torch.stack([sure, 1 - sure], dim=1)
+    >>> surest_counts(torch.tensor([0, 1, 0, 0, 1, 1, 1, 1, 1, 1]), f).tolist()
+    [[1, 1], [0, 0]]
+    """
+    k = pred_probs.shape[1]
+    sure, best = pred_probs.double().max(dim=1)
+    order = (best + (1 - sure) / 2).argsort(stable=True)  # by class, the surest first
+    counts, of = best.bincount(minlength=k), best[order]
+    place = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of]
+    surest = place < (counts // 5).clamp_min(1)[of]
+    cell = of[surest] * k + labels[order][surest]
+    return cell.bincount(minlength=k * k).view(k, k)
+
+
 def surest_noise_rate(labels: Tensor, pred_probs: Tensor) -> Tensor:
     """Share of labels that differ from the argmax, in the fifth that the net is surest of.
 
-    There the net itself is seldom wrong, so what it disagrees with is noise. The predictions must
-    be of labels that the net did not learn from: where it is surest, it learns by heart first.
-
     Noise may spare the classes that the net is surest of. So the fifth is also taken within each
-    predicted class; as there it reaches into classes that the net knows badly, it counts less a
-    standard error. The larger of the two is the rate.
+    predicted class (:func:`surest_counts`); as there it reaches into classes that the net knows
+    badly, it counts less a standard error. The larger of the two is the rate.
 
     >>> import torch
     >>> sure = torch.tensor([0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.6, 0.6, 0.6])
@@ -51,14 +71,10 @@ def surest_noise_rate(labels: Tensor, pred_probs: Tensor) -> Tensor:
     0.5
     """
     _, overall = disagreement(labels, pred_probs, part=5)
-    sure, best = pred_probs.double().max(dim=1)
-    wrong = (labels != best).double()
-    order = (best + (1 - sure) / 2).argsort(stable=True)  # by class, the surest first
-    counts, of = best.bincount(minlength=pred_probs.shape[1]), best[order]
-    place = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of]
-    fifth = (counts // 5).clamp_min(1)
-    within = wrong[order] * (place < fifth[of])
-    share = within.new_zeros(len(counts)).index_add_(0, of, within) / fifth
-    error = (torch.maximum(share * (1 - share), 0.25 / fifth) / fifth).sqrt()
-    by_class = ((share - error).clamp_min(0) * counts).sum() / len(of)
+    counts = surest_counts(labels, pred_probs).double()
+    n = counts.sum(dim=1).clamp_min(1)
+    share = (counts.sum(dim=1) - counts.diagonal()) / n
+    error = (torch.maximum(share * (1 - share), 0.25 / n) / n).sqrt()
+    predicted = pred_probs.argmax(dim=1).bincount(minlength=len(n))
+    by_class = ((share - error).clamp_min(0) * predicted).sum() / len(labels)
     return by_class.clamp_min(overall).to(pred_probs)

@@ -7,8 +7,8 @@ What differs from AdaCorr, and why:
   other's half tells when burn-in is over, and where they are surest it tells how many labels are
   wrong;
 - the likelihood ratio test is one on the posterior P(true | x, given), with T estimated at the end
-  of burn-in: under asymmetric noise the net's argmax is often the wrong class of a pair, the
-  posterior's is not;
+  of burn-in: under pair noise the net's argmax is often the wrong class of a pair, the posterior's
+  is not. Where T does not name the sources of wrong labels it has no say;
 - its threshold is not a number to choose: each epoch, as many labels fail the test as are estimated
   to be wrong. A label that fails once is tested again, always against the given one, so neither a
   wrong flip nor a memorised label is for ever. On clean labels hardly any fails;
@@ -30,17 +30,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.guard import NEVER_READY, errs_more
 from adacorr.train.methods.halves import Halves
-from adacorr.train.methods.noise_rate import disagreement, surest_noise_rate
+from adacorr.train.methods.noise_rate import disagreement, surest_counts, surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
 from adacorr.train.methods.scaling import scaled
 from adacorr.train.methods.snapshot import RollingMean
 
-FLOOR = 0.01  # spread over each row of an estimated T: never seen is not impossible
+NAMED = 0.5  # certainty from which T is said to name the source of a wrong label
 
 
 def label_posterior(eta: Tensor, T: Tensor, labels: Tensor) -> Tensor:
@@ -75,6 +74,20 @@ def source_certainty(T: Tensor) -> Tensor:
         return torch.ones_like(T[0])
     share = others.amax(dim=0) / others.sum(dim=0)
     return ((share - chance) / (1 - chance)).clamp(0, 1)
+
+
+def estimate_sources(labels: Tensor, pred_probs: Tensor) -> Tensor:
+    """T, as far as it is known which class a wrong label comes from; if not, all alike.
+
+    Rows are those of :func:`surest_counts` and one more sample spread over all classes: never seen
+    is not impossible. Under uniform noise what is left of structure in them is chance and what the
+    net confuses, and would turn the test against the classes that look like others.
+    """
+    counts = surest_counts(labels, pred_probs).to(pred_probs)
+    k = len(counts)
+    T = (counts + 1 / k) / (counts.sum(dim=1, keepdim=True) + 1)
+    named = source_certainty(T)[labels].mean() >= NAMED
+    return torch.where(named, T, torch.full_like(T, 1 / k))
 
 
 def trusted(posterior: Tensor, labels: Tensor, rate: float) -> Tensor:
@@ -170,11 +183,11 @@ class Posterior(Method):
 
     def _fit_noise(self, f: Tensor, end: EpochEnd) -> None:
         """T and the noise rate, from predictions of labels not learnt from."""
-        found = estimate_transition(self._given.cpu().numpy(), f.double().cpu().numpy()).T
-        T = torch.from_numpy(found).to(f) + FLOOR / len(found)
-        self._T = T / T.sum(dim=1, keepdim=True)
+        self._T = estimate_sources(self._given, f)
         self._rate = surest_noise_rate(self._given, f)
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
+        sources = "mostly one class each" if source_certainty(self._T).any() else "any class"
+        end.log(f"wrong labels seem to come from {sources}")
         self._errs_more = errs_more(*disagreement(self._given, f, part=5), *f.shape)
         if self._errs_more:
             end.log(
@@ -200,7 +213,7 @@ class Posterior(Method):
         """The word of a net that errs more than the labels may leave one out, not replace it."""
         if not self._errs_more:
             return labels
-        named = source_certainty(self._T)[self._given] >= 0.5
+        named = source_certainty(self._T)[self._given] >= NAMED
         return torch.where(named, labels, self._given)
 
     def state(self) -> dict[str, Tensor]:
