@@ -186,8 +186,8 @@ class Posterior(Method):
         self._T = estimate_sources(self._given, f)
         self._rate = surest_noise_rate(self._given, f)
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
-        sources = "mostly one class each" if source_certainty(self._T).any() else "any class"
-        end.log(f"wrong labels seem to come from {sources}")
+        one = (source_certainty(self._T) >= NAMED).any()
+        end.log(f"wrong labels seem to come from {'mostly one class each' if one else 'any class'}")
         self._errs_more = errs_more(*disagreement(self._given, f, part=5), *f.shape)
         if self._errs_more:
             end.log(
