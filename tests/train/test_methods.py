@@ -27,11 +27,12 @@ from adacorr.train.methods.guard import Guard
 from adacorr.train.methods.halves import Halves
 from adacorr.train.methods.noise_rate import estimate_noise_rate, surest_noise_rate
 from adacorr.train.methods.plateau import Plateau
-from adacorr.train.methods.posterior import estimate_sources
+from adacorr.train.methods.posterior import estimate_sources, sources_are_named
 from adacorr.train.methods.snapshot import Snapshot
 
 N, D, K, EPOCHS = 120, 5, 3, 12
 CPU = torch.device("cpu")
+ONE = torch.ones(())
 
 
 def make_net(k: int) -> nn.Module:
@@ -613,35 +614,60 @@ def test_posterior_tests_a_label_that_failed_again():
     assert torch.equal(again, given)
 
 
-def confused(truth, rng):
-    """A net that takes class 0 for class 1 where it is less sure; no noise in it."""
-    sure = rng.random(len(truth))
-    named = np.where((sure < 0.5) & (truth == 0), 1, truth)
-    return torch.from_numpy((0.5 + 0.4 * sure[:, None]) * np.eye(K)[named] + 0.02)
+def predictions(pred, sure):
+    """(N, 10) that name `pred`, the surer the larger `sure`."""
+    return torch.from_numpy((0.5 + 0.4 * sure[:, None]) * np.eye(10)[pred] + 0.01)
 
 
 def test_sources_of_wrong_labels_are_not_what_the_net_confuses():
-    """Where noise has no structure T has no say; where it has, T is the noise's own."""
+    """Each class is taken for the next where the net is less sure; noise is another matter."""
     rng = np.random.default_rng(5)
-    truth = rng.integers(0, K, 20_000)
-    for T in (noise.uniform(K, 0.3), noise.pair(K, 0.3)):
-        given = noise.inject(truth, T, rng)
-        f = confused(truth, rng)
-        found = estimate_sources(torch.from_numpy(given), f).numpy()
-        want = T if T[0, 1] == 0.3 else np.full((K, K), 1 / K)
-        assert found == pytest.approx(want, abs=0.04)
+    truth, sure = rng.integers(0, 10, 20_000), rng.random(20_000)
+    pred = np.where(sure < 0.5, (truth + 1) % 10, truth)
+    even = torch.from_numpy(noise.inject(truth, noise.uniform(10, 0.3), rng))
+    everywhere = torch.zeros(10, 10).index_put_((torch.from_numpy(pred), even), ONE, True)
+    assert sources_are_named(everywhere)  # confusion looks like noise unless the net is sure
+    found = estimate_sources(even, predictions(pred, sure))
+    assert found.numpy() == pytest.approx(np.full((10, 10), 0.1))
+    pair = noise.pair(10, 0.3)
+    given = torch.from_numpy(noise.inject(truth, pair, rng))
+    found = estimate_sources(given, predictions(pred, sure))
+    assert found.numpy() == pytest.approx(pair, abs=0.06)
 
 
-@pytest.mark.parametrize("n", [40, 400])
-def test_few_labels_name_no_source(n):
-    """A handful of wrong labels has its sources by chance."""
+@pytest.mark.parametrize("noisy", [1, 3, 10])
+def test_sources_are_named_where_noise_sits_in_some_classes(noisy):
+    rng = np.random.default_rng(7)
+    T = np.eye(10)
+    T[:noisy] = noise.pair(10, 0.4)[:noisy]
+    truth = rng.integers(0, 10, 9000)
+    given = torch.from_numpy(noise.inject(truth, T, rng))
+    found = estimate_sources(given, predictions(truth, rng.random(9000)))
+    assert found.numpy() == pytest.approx(T, abs=0.12)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(40, 0.4), (400, 0.1), (1000, 0.05)])
+@pytest.mark.parametrize("k", [3, 4, 10])
+def test_few_wrong_labels_hardly_ever_name_a_source(n, rate, k):
+    """They have their sources by chance."""
     rng = np.random.default_rng(6)
-    for _ in range(20):
-        truth = rng.integers(0, 10, n)
-        given = noise.inject(truth, noise.uniform(10, 0.4), rng)
-        f = (0.5 + 0.4 * rng.random((n, 1))) * np.eye(10)[truth] + 0.01
-        T = estimate_sources(torch.from_numpy(given), torch.from_numpy(f))
-        assert T.max().item() == pytest.approx(0.1)
+    named = 0
+    for _ in range(40):
+        truth = rng.integers(0, k, n)
+        given = torch.from_numpy(noise.inject(truth, noise.uniform(k, rate), rng))
+        f = predictions(truth, rng.random(n))[:, :k]
+        named += estimate_sources(given, f).max().item() > 0.5
+    assert named <= 6
+
+
+def test_a_class_never_predicted_is_no_ones_source():
+    """A weak net that knows nothing of class 7: clean labels show no noise towards it."""
+    rng = np.random.default_rng(8)
+    truth, sure = rng.integers(0, 10, 20_000), rng.random(20_000)
+    pred = np.where(sure < 0.4, rng.integers(0, 10, 20_000), truth)
+    pred[pred == 7] = 9
+    found = estimate_sources(torch.from_numpy(truth), predictions(pred, sure))
+    assert found.numpy() == pytest.approx(np.full((10, 10), 0.1))
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])

@@ -48,8 +48,8 @@ def surest_counts(labels: Tensor, pred_probs: Tensor) -> Tensor:
     [[1, 1], [0, 0]]
     """
     k = pred_probs.shape[1]
-    sure, best = pred_probs.double().max(dim=1)
-    order = (best + (1 - sure) / 2).argsort(stable=True)  # by class, the surest first
+    sure, best = pred_probs.max(dim=1)
+    order = (best + (1 - sure.double()) / 2).argsort(stable=True)  # by class, the surest first
     counts, of = best.bincount(minlength=k), best[order]
     place = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of]
     surest = place < (counts // 5).clamp_min(1)[of]

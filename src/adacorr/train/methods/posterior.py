@@ -76,18 +76,37 @@ def source_certainty(T: Tensor) -> Tensor:
     return ((share - chance) / (1 - chance)).clamp(0, 1)
 
 
+def sources_are_named(counts: Tensor) -> bool:
+    """Whether wrong labels have one source each, from (K, K) counts of predicted and given classes.
+
+    The share of the largest source is taken less a standard error (few labels name one by chance),
+    scaled to 0 for what chance gives; the mean over the wrong labels must be `NAMED`.
+    """
+    wrong = counts.clone().fill_diagonal_(0)
+    n, chance = wrong.sum(dim=0), 1 / (len(wrong) - 1)
+    if chance == 1:  # of two classes there is one other
+        return True
+    share = wrong.amax(dim=0) / n.clamp_min(1)
+    error = (torch.maximum(share * (1 - share), 0.25 / n.clamp_min(1)) / n.clamp_min(1)).sqrt()
+    certainty = (share - error - chance).clamp_min(0) / (1 - chance)
+    return bool((n * certainty).sum() >= NAMED * n.sum().clamp_min(1))
+
+
 def estimate_sources(labels: Tensor, pred_probs: Tensor) -> Tensor:
     """T, as far as it is known which class a wrong label comes from; if not, all alike.
 
     Rows are those of :func:`surest_counts` and one more sample spread over all classes: never seen
     is not impossible. Under uniform noise what is left of structure in them is chance and what the
-    net confuses, and would turn the test against the classes that look like others.
+    net confuses, and would turn the test against the classes that look like others. Of a class that
+    the net never predicts nothing is known: its labels count as right.
     """
     counts = surest_counts(labels, pred_probs).to(pred_probs)
-    k = len(counts)
-    T = (counts + 1 / k) / (counts.sum(dim=1, keepdim=True) + 1)
-    named = source_certainty(T)[labels].mean() >= NAMED
-    return torch.where(named, T, torch.full_like(T, 1 / k))
+    k, n = len(counts), counts.sum(dim=1)
+    counts[:, n == 0] = 0
+    counts.diagonal().add_((n == 0) * n.max())
+    if not sources_are_named(counts):
+        return torch.full_like(counts, 1 / k)
+    return (counts + 1 / k) / (counts.sum(dim=1, keepdim=True) + 1)
 
 
 def trusted(posterior: Tensor, labels: Tensor, rate: float) -> Tensor:
