@@ -41,9 +41,11 @@ does in the paper's 180. `cifar10n:aggre` and `cifar10n:random1` carry real huma
 means: no noise but theirs; under `cifar10` it is Standard on clean labels. The methods are those of
 the grid above; no number was tuned here.
 
-This net is right about half of the images at best when burn-in ends. `posterior` then leaves labels
-out but replaces few. `adacorr` puts the net's errors in the place of labels and ends below Standard
-where it does not notice that: on data that are this hard for the net do not use it.
+This net is right about half of the images at best when burn-in ends, and even where it is surest it
+errs. So `posterior` takes too many labels for wrong (more than half of them under uniform 0.4, seed
+2), and others are often ahead of it. `adacorr` puts the net's errors in the place of labels and
+ends below Standard where it does not notice that: on data that are this hard for the net do not
+use it.
 
 Seed 2, with other images, was run once, after the last change to any method:"""
 CIFAR10_SEED_1 = """Seed 1 has shown faults, and rules were
