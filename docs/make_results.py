@@ -58,7 +58,7 @@ samples. So these are not figures of methods that never saw the data:"""
 AUGMENTED = """Seed 1 as above, with random
 crops and flips, the default for colour images; Standard was run before the grid above was chosen.
 In 30 epochs this net then memorises hardly any label (its training accuracy stays near
-validation): there is little to protect it from, and labels left out cost."""
+validation): there is little to protect it from."""
 
 
 def records_of(name: str) -> list[Record]:
