@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from adacorr.cli import main as adacorr
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 
 NOISES = ("uniform:0.1", "uniform:0.2", "uniform:0.4", "uniform:0.6", "pair:0.2", "pair:0.3")
 METHODS = ("adacorr", "posterior")

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core import noise
-from adacorr.core.correct import correct
+from adacorr.correction.arrays import correct
 
 DATASETS = ("digits", "optdigits", "spambase", "mnist")
 CLASSIFIERS = ("logistic", "boosting", "weak")

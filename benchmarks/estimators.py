@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 
 from adacorr import noise
 from adacorr.estimators import CorrectedClassifier
-from adacorr.runs import atomic
+from adacorr.files import atomic
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results" / "estimators" / "records.jsonl"

@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 from playwright.sync_api import sync_playwright
 
-from adacorr.runs import write_labels, write_toml
+from adacorr.runs.directory import write_labels, write_toml
 
 SERVERS, NEXT = 3, 20
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

@@ -96,7 +96,7 @@ def write(path: Path, n: int, case: Case) -> None:
 
 def correct_once(source: str, output: str, case: Case) -> dict[str, float]:
     """In this process: a small correction for imports and memory, then the one measured."""
-    from adacorr.tables import Request, Settings, correct_table
+    from adacorr.correction import Request, Settings, correct_table
 
     columns, settings = Request(n_classes=case.classes), Settings(DELTA)
     small = Path(output).with_name("small.parquet")

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from adacorr.bench.grid import read_grid
-from adacorr.bench.plots import plot_accuracy, plot_convergence
-from adacorr.bench.records import Record, read_records
-from adacorr.bench.tables import Table, build_table, render
+from adacorr.paper.bench.grid import read_grid
+from adacorr.paper.bench.plots import plot_accuracy, plot_convergence
+from adacorr.paper.bench.records import Record, read_records
+from adacorr.paper.bench.tables import Table, build_table, render
 
 ROOT = Path(__file__).parents[1]
 OURS = "posterior"

@@ -14,7 +14,7 @@ import numpy as np
 from adacorr.core import noise
 from adacorr.data import load
 from adacorr.report import write_report
-from adacorr.runs import add_columns
+from adacorr.runs.directory import add_columns
 from adacorr.train import METHODS, fit
 
 OUTPUT = Path("adacorr-demo")

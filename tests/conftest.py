@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 
 # The same examples on every run: a failure belongs to the change that made it.
 # `pytest --hypothesis-profile=default` draws new ones.

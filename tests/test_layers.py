@@ -8,25 +8,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "adacorr"
-BASE = {"_version"}
-READERS = {*BASE, "core", "runs"}
-ALLOWED = {  # part -> the parts of this package that it may import
+BELOW = {  # part -> the parts of this package that it may import
     "_version": set(),
     "core": {"_version"},
-    "runs": {*BASE, "core"},
-    "plotting": {*READERS},
-    "data": {*READERS},
-    "tables": {*READERS},
-    "rundata": {*READERS},
-    "rows": {*READERS, "tables"},
-    "items": {*READERS, "rundata", "rows", "data"},
-    "exports": {*READERS, "rundata", "data", "items"},
-    "theory": {*READERS, "data", "plotting", "rundata"},
-    "report": {*READERS, "data", "plotting", "rundata", "items"},
-    "review": {*READERS, "data", "plotting", "rundata", "items", "report"},
-    "train": {*READERS, "data"},
-    "estimators": {*READERS, "data", "train"},
-    "bench": {*READERS, "data", "train", "plotting", "rundata"},
+    "files": {"core"},
+    "plotting": {"core", "files"},
+    "tables": {"core", "files"},
+    "data": {"core", "files", "tables"},
+    "runs": {"core", "files", "tables", "data"},
+}
+ROOMS = {"_version", *BELOW}
+ALLOWED = {
+    **BELOW,
+    "correction": {*ROOMS},
+    "train": {*ROOMS, "correction"},
+    "estimators": {*ROOMS, "correction", "train"},
+    "paper": {*ROOMS, "correction", "train"},
+    "report": {*ROOMS, "paper"},
+    "review": {*ROOMS, "report"},
 }
 FREE = {"cli", "__init__", "__main__"}  # they tie the parts together
 HEAVY = {"torch", "numba", "scipy", "sklearn", "matplotlib", "pyarrow", "pandas", "polars", "rich"}

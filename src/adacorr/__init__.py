@@ -15,25 +15,32 @@ from typing import TYPE_CHECKING
 from adacorr._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
-    from adacorr import data, estimators, tables, theory, train
+    from adacorr import data, estimators, train
     from adacorr.core import certificate, noise
-    from adacorr.core.correct import Correction, correct
     from adacorr.core.transition import estimate_transition
     from adacorr.core.validation import InputError
+    from adacorr.correction.arrays import Correction, correct
+    from adacorr.correction.frames import correct_frame, to_cleanlab
+    from adacorr.correction.tables import correct_table
+    from adacorr.paper import theory
+    from adacorr.train.fitting import fit
 
 _FUNCTIONS = {
-    "Correction": "adacorr.core.correct",
+    "Correction": "adacorr.correction.arrays",
     "InputError": "adacorr.core.validation",
-    "correct": "adacorr.core.correct",
+    "correct": "adacorr.correction.arrays",
+    "correct_frame": "adacorr.correction.frames",
+    "correct_table": "adacorr.correction.tables",
     "estimate_transition": "adacorr.core.transition",
+    "fit": "adacorr.train.fitting",
+    "to_cleanlab": "adacorr.correction.frames",
 }
 _MODULES = {
     "certificate": "adacorr.core.certificate",
     "data": "adacorr.data",
     "estimators": "adacorr.estimators",
     "noise": "adacorr.core.noise",
-    "tables": "adacorr.tables",
-    "theory": "adacorr.theory",
+    "theory": "adacorr.paper.theory",
     "train": "adacorr.train",
 }
 
@@ -43,12 +50,15 @@ __all__ = [
     "__version__",
     "certificate",
     "correct",
+    "correct_frame",
+    "correct_table",
     "data",
     "estimate_transition",
     "estimators",
+    "fit",
     "noise",
-    "tables",
     "theory",
+    "to_cleanlab",
     "train",
 ]
 

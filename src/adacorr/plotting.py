@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adacorr.runs import atomic
+from adacorr.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -518,7 +518,7 @@ def test_an_interrupt_half_way_leaves_nothing(tmp_path, number):
     before = source.read_bytes()
     # small batches and no fitting: most of the time goes into the second pass
     code = (
-        "import sys; from adacorr.tables import correct; correct.BATCH_ROWS = 256;"
+        "import sys; from adacorr.correction import tables; tables.BATCH_ROWS = 256;"
         "from adacorr.cli import main; main(sys.argv[1:])"
     )
     process = subprocess.Popen(
@@ -619,7 +619,7 @@ def test_a_bar_with_rows_per_second_on_a_terminal(tmp_path):
     pty = pytest.importorskip("pty")
     source = big(tmp_path / "in.parquet", n=20_000)
     code = (
-        "import sys; from adacorr.tables import correct as t; t.BATCH_ROWS = 1000;"
+        "import sys; from adacorr.correction import tables as t; t.BATCH_ROWS = 1000;"
         "from adacorr.cli import correct as c; c._BAR_AFTER = 0;"
         "from adacorr.cli import main; main(sys.argv[1:])"
     )

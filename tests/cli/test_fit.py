@@ -13,7 +13,7 @@ from PIL import Image
 
 from adacorr.cli.fit import choose_method, parse_value
 from adacorr.core.validation import InputError
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 
 QUICK = ("--epochs", "2", "--subset", "120", "--quiet")
 

@@ -86,7 +86,7 @@ def test_text_flows(page, monkeypatch):
 
 
 def test_every_method_and_dataset_is_named(page):
-    from adacorr.data.catalog import CATALOG
+    from adacorr.data.named.catalog import CATALOG
     from adacorr.train import METHODS
 
     fit = page("fit").replace(",", " ").replace(".", " ").split()

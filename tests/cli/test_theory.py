@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from adacorr.runs import write_labels, write_toml
+from adacorr.runs.directory import write_labels, write_toml
 
 
 def write_run(path, seed, n=600, k=3, noisy=False):

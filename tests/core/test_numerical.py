@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from adacorr.core.correct import Correction, correct
+from adacorr.correction.arrays import Correction, correct
 
 
 def softmax(z: np.ndarray) -> np.ndarray:

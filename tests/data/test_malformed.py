@@ -17,10 +17,10 @@ import pytest
 
 from adacorr.core.validation import InputError
 from adacorr.data import load
-from adacorr.data.idx import read_idx
 from adacorr.data.images import decode
-from adacorr.data.modelnet import parse_off
-from adacorr.data.unpickle import read_pickle
+from adacorr.data.named.idx import read_idx
+from adacorr.data.named.modelnet import parse_off
+from adacorr.data.named.unpickle import read_pickle
 
 OFF = b"OFF4 4 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"
 CSV = b"a,b,label\n1,x,u\n2,y,v\n3,x,u\n"

@@ -122,7 +122,7 @@ def test_disk_full_while_training(adacorr, small_disk, tmp_path, record):
 
 
 def test_disk_full_while_reviewing(small_disk, make_run, serve, open_store, record):
-    from adacorr.runs import Run
+    from adacorr.runs.directory import Run
 
     disk = small_disk("4m")
     if disk is None:
@@ -190,7 +190,7 @@ def test_input_removed_while_correcting(kind, make_table, tmp_path, record):
     table = make_table(tmp_path / f"table.{kind}", 300_000)
     code = (
         "import os, sys, threading\n"
-        "import adacorr.tables.correct as c\n"
+        "import adacorr.correction.tables as c\n"
         "plan = c._plan\n"
         "def gone(*a):\n"
         "    os.unlink(sys.argv[2])\n"  # between the two passes over the file
@@ -276,7 +276,7 @@ def test_clock_jumps(adacorr, make_table, make_run, open_store, tmp_path, record
         "from pathlib import Path\n"
         "from adacorr.review.server import open_review\n"
         "from adacorr.review.store import Decision\n"
-        "from adacorr.runs import Run\n"
+        "from adacorr.runs.directory import Run\n"
         "_, store = open_review(Run.open(sys.argv[1]))\n"
         "for flip in range(20):\n"
         "    store.decide([Decision(flip, 'skip')], 'Ann')\n"

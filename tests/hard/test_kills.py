@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 
 from adacorr.review.server import DATABASE
 from adacorr.review.store import ACCEPT, REJECT
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 
 KILLS = {"fit": 30, "bench run": 10, "correct": 35, "review": 25}
 FIT = shlex.split("--noise uniform:0.4 --epochs 12 --net mlp --quiet")

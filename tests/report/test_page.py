@@ -12,7 +12,7 @@ from adacorr.core.validation import InputError
 from adacorr.report import write_report
 from adacorr.report.diagnostics import mismatch
 from adacorr.report.page import render
-from adacorr.rundata import RunData
+from adacorr.runs.reader import RunData
 
 NAUGHTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{{ 7*7 }}", "$\\frac$"]
 
@@ -181,7 +181,7 @@ PEAK = """
 import resource, sys
 from pathlib import Path
 from adacorr.report import write_report
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 write_report(Run.open(Path(sys.argv[1])))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

@@ -3,7 +3,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from adacorr.report.summary import GALLERY, RATIO_BINS, sample_rows, summarise
-from adacorr.rundata import BATCH_ROWS, RunData
+from adacorr.runs.reader import BATCH_ROWS, RunData
 
 
 @pytest.mark.parametrize("n", [300, BATCH_ROWS + 4000])  # one batch and two

@@ -17,8 +17,8 @@ from adacorr.review.guard import Guard
 from adacorr.review.queue import load_flips
 from adacorr.review.server import DATABASE
 from adacorr.review.store import Store
-from adacorr.rundata import RunData
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
+from adacorr.runs.reader import RunData
 
 
 @pytest.fixture

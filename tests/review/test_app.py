@@ -5,7 +5,7 @@ from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.review.app import Desk, create_app
 from adacorr.review.guard import Guard
 from adacorr.review.server import DATABASE
-from adacorr.rundata import RunData
+from adacorr.runs.reader import RunData
 
 BASE = "http://127.0.0.1:8350"
 

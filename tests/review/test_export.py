@@ -7,7 +7,7 @@ import pytest
 from adacorr.core.validation import InputError
 from adacorr.review import export, open_review
 from adacorr.review.store import Decision
-from adacorr.rundata import BATCH_ROWS
+from adacorr.runs.reader import BATCH_ROWS
 
 
 @pytest.fixture

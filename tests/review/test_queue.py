@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from adacorr.review.queue import LEASE_SECONDS, Queue, audited, load_flips
-from adacorr.rundata import RunData
+from adacorr.runs.reader import RunData
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from adacorr.review.app import Desk, create_app
 from adacorr.review.guard import Guard
 from adacorr.review.server import DATABASE
 from adacorr.review.store import Decision
-from adacorr.rundata import RunData
+from adacorr.runs.reader import RunData
 
 BASE = "http://127.0.0.1:8350"
 

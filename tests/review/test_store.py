@@ -207,8 +207,8 @@ import os, sys
 from pathlib import Path
 from adacorr.review.queue import load_flips
 from adacorr.review.store import Store
-from adacorr.rundata import RunData
-from adacorr.runs import Run
+from adacorr.runs.reader import RunData
+from adacorr.runs.directory import Run
 run = Run.open(sys.argv[1])
 flips = load_flips(RunData.open(run))
 if os.geteuid() == 0:  # root may write anywhere; it reads first because others may not

@@ -8,7 +8,7 @@ import torch
 from adacorr.core import noise
 from adacorr.core.validation import InputError
 from adacorr.data import Dataset
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 from adacorr.train import AdaCorr, CoTeaching, Settings, Standard, fit
 from adacorr.train.saved import load_model
 

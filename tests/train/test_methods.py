@@ -23,12 +23,12 @@ from adacorr.train.methods import (
     Posterior,
 )
 from adacorr.train.methods.base import DROPPED, EpochEnd, Setting, Step
-from adacorr.train.methods.guard import Guard
-from adacorr.train.methods.halves import Halves
-from adacorr.train.methods.noise_rate import estimate_noise_rate, surest_noise_rate
-from adacorr.train.methods.plateau import Plateau
+from adacorr.train.methods.parts.guard import Guard
+from adacorr.train.methods.parts.halves import Halves
+from adacorr.train.methods.parts.noise_rate import estimate_noise_rate, surest_noise_rate
+from adacorr.train.methods.parts.plateau import Plateau
+from adacorr.train.methods.parts.snapshot import Snapshot
 from adacorr.train.methods.posterior import estimate_sources, sources_are_named
-from adacorr.train.methods.snapshot import Snapshot
 
 N, D, K, EPOCHS = 120, 5, 3, 12
 CPU = torch.device("cpu")

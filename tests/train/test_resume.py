@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adacorr.core.validation import InputError
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 from adacorr.train import METHODS, AdaCorr, Standard, fit
 
 EPOCHS = 5

@@ -47,10 +47,10 @@ def run(
     quiet
         Print nothing but errors.
     """
-    from adacorr.bench.grid import read_grid
-    from adacorr.bench.grid import smoke as shrink
-    from adacorr.bench.records import RecordFile
-    from adacorr.bench.run import check_cells, run_grid
+    from adacorr.paper.bench.grid import read_grid
+    from adacorr.paper.bench.grid import smoke as shrink
+    from adacorr.paper.bench.records import RecordFile
+    from adacorr.paper.bench.run import check_cells, run_grid
 
     if workers < 1:
         raise InputError(f"workers: expected at least 1, got {workers}")
@@ -136,8 +136,8 @@ def table(
     quiet
         Print nothing but errors: a check that the records make a table.
     """
-    from adacorr.bench.records import read_records
-    from adacorr.bench.tables import build_table, render
+    from adacorr.paper.bench.records import read_records
+    from adacorr.paper.bench.tables import build_table, render
 
     built = build_table(read_records(records), value)
     if json:
@@ -183,8 +183,8 @@ def plot(
     quiet
         Print nothing but errors.
     """
-    from adacorr.bench.plots import plot_accuracy, plot_convergence
-    from adacorr.bench.records import read_records
+    from adacorr.paper.bench.plots import plot_accuracy, plot_convergence
+    from adacorr.paper.bench.records import read_records
 
     found = read_records(records)
     names = [dataset] if dataset else list(dict.fromkeys(r["dataset"] for r in found))
@@ -235,8 +235,8 @@ def compare(
     quiet
         Print nothing but errors.
     """
-    from adacorr.bench.compare import compare as test
-    from adacorr.bench.records import read_records
+    from adacorr.paper.bench.compare import compare as test
+    from adacorr.paper.bench.records import read_records
 
     found = read_records(records)
     others = [b] if b else [m for m in dict.fromkeys(r["method"] for r in found) if m != a]

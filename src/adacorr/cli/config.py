@@ -87,7 +87,7 @@ def describe(commands: tuple[str, ...], bound: inspect.BoundArguments, flags: se
     # data = "digits"
     seed = 0
     """
-    from adacorr.runs import dump_toml
+    from adacorr.runs.directory import dump_toml
 
     bound.apply_defaults()
     values: dict[str, Any] = {}

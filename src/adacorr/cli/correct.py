@@ -17,10 +17,10 @@ from cyclopts import Parameter
 
 from adacorr.cli.invocation import command_line
 from adacorr.core.validation import InputError
-from adacorr.runs import temporary_sibling
+from adacorr.files import temporary_sibling
 
 if TYPE_CHECKING:
-    from adacorr.tables import Settings, TableResult
+    from adacorr.correction import Settings, TableResult
 
 _BAR_AFTER = 0.5  # seconds of work before a bar is worth showing
 
@@ -117,7 +117,7 @@ def correct(
         Print nothing but errors.
     """
     from adacorr.cli.outputs import check_new
-    from adacorr.tables import Request, Settings, correct_table
+    from adacorr.correction import Request, Settings, correct_table
 
     inputs = _inputs(source, labels, probs)
     _check_outputs(output, dry_run, run_dir, report)
@@ -268,7 +268,7 @@ def _client(engine: str, scheduler: str | None) -> Iterator[Any]:
     if engine != "dask":
         yield None
         return
-    from adacorr.tables.cluster import connect
+    from adacorr.correction.cluster import connect
 
     with connect(scheduler) as client:
         yield client
@@ -282,7 +282,7 @@ def _run_folder(
     if run_dir is not None or report is None:
         yield run_dir
         return
-    from adacorr.tables.sinks import writing
+    from adacorr.correction.sinks import writing
 
     name = Path(inputs if isinstance(inputs, str) else inputs[0]).name
     temporary = temporary_sibling(report.with_name(f"{report.name}.run"))
@@ -296,7 +296,7 @@ def _run_folder(
 
 def _report(folder: Path, report: Path) -> None:
     from adacorr.report import write_report
-    from adacorr.runs import Run
+    from adacorr.runs.directory import Run
 
     write_report(Run.open(folder), report)
 

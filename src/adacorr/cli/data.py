@@ -11,7 +11,7 @@ from cyclopts import App
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from adacorr.data.fetch import Status
+    from adacorr.data.named.fetch import Status
 
 app = App(name="data", help="List and fetch the named datasets.")
 
@@ -29,8 +29,8 @@ def list_(*, json: bool = False, quiet: bool = False) -> None:
     quiet
         Print nothing but errors.
     """
-    from adacorr.data.catalog import CATALOG, roots
-    from adacorr.data.fetch import status
+    from adacorr.data.named.catalog import CATALOG, roots
+    from adacorr.data.named.fetch import status
 
     found = [status(name) for name in CATALOG]
     places = [str(root) for root in roots()]
@@ -90,7 +90,7 @@ def get(
     quiet
         Print nothing but errors.
     """
-    from adacorr.data.fetch import fetch, status
+    from adacorr.data.named.fetch import fetch, status
 
     bars = None if quiet or json else _Bars()
     try:

@@ -134,8 +134,8 @@ def devices() -> list[str]:
 
 def data_found() -> dict[str, Any]:
     """Where named datasets are looked for, and which are there."""
-    from adacorr.data.catalog import CATALOG, roots
-    from adacorr.data.fetch import status
+    from adacorr.data.named.catalog import CATALOG, roots
+    from adacorr.data.named.fetch import status
 
     states = [status(name) for name in CATALOG]
     return {

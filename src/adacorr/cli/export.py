@@ -39,8 +39,8 @@ def export(
     """
     from adacorr.cli.outputs import check_new, files_of
     from adacorr.core.validation import InputError
-    from adacorr.exports import write_cleanlab, write_label_studio, write_tensorboard
-    from adacorr.runs import Run
+    from adacorr.runs.directory import Run
+    from adacorr.runs.export import write_cleanlab, write_label_studio, write_tensorboard
 
     if changed_only and to != "label-studio":
         raise InputError(f"--changed-only: expected only with --to label-studio, got {to}")

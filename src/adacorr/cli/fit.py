@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adacorr.cli.invocation import command_line
 from adacorr.core.validation import InputError, check_fields
-from adacorr.runs import Run, add_columns
+from adacorr.runs.directory import Run, add_columns
 from adacorr.train.settings import Settings
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.runs import Run, atomic
+from adacorr.files import atomic
+from adacorr.runs.directory import Run
 
 if TYPE_CHECKING:
     from adacorr.data import Dataset

@@ -32,7 +32,7 @@ def report(
     """
     from adacorr.cli.outputs import check_new, files_of
     from adacorr.report import write_report
-    from adacorr.runs import Run
+    from adacorr.runs.directory import Run
 
     if output is not None:
         check_new(output, overwrite, *files_of(run))

@@ -45,7 +45,7 @@ def review(
     quiet
         Print nothing but errors; the page opens in the browser.
     """
-    from adacorr.runs import Run
+    from adacorr.runs.directory import Run
 
     if export is None:
         from adacorr.review import serve

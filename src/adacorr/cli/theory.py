@@ -11,7 +11,7 @@ from cyclopts import App
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from adacorr.core.tsybakov import TsybakovFit, TsybakovInterval
+    from adacorr.paper.theory.tsybakov import TsybakovFit, TsybakovInterval
 
 app = App(name="theory", help="The paper's bounds, fits and figures.")
 
@@ -40,8 +40,8 @@ def synthetic(
     quiet
         Print nothing but errors.
     """
-    from adacorr.theory import figures
-    from adacorr.theory.synthetic import run_synthetic
+    from adacorr.paper.theory import figures
+    from adacorr.paper.theory.synthetic import run_synthetic
 
     result = run_synthetic(seed)
     drawings = {
@@ -88,8 +88,8 @@ def illustrate(
     quiet
         Print nothing but errors.
     """
-    from adacorr.theory import figures
-    from adacorr.theory.synthetic import run_illustration
+    from adacorr.paper.theory import figures
+    from adacorr.paper.theory.synthetic import run_illustration
 
     result = run_illustration(seed)
     changed = int((result.given != result.corrected).sum())
@@ -128,10 +128,10 @@ def tsybakov(
     quiet
         Print nothing but errors.
     """
-    from adacorr.rundata import RunData
-    from adacorr.runs import Run
-    from adacorr.theory import figures
-    from adacorr.theory.run_pair import fit_run
+    from adacorr.paper.theory import figures
+    from adacorr.paper.theory.run_pair import fit_run
+    from adacorr.runs.directory import Run
+    from adacorr.runs.reader import RunData
 
     fit, interval = fit_run(RunData.open(Run.open(run)), split, seed)
     numbers = {**fit.as_dict(), "interval": interval.as_dict(), "run": str(run), "split": split}
@@ -174,10 +174,10 @@ def bounds(
     quiet
         Print nothing but errors.
     """
-    from adacorr.rundata import RunData
-    from adacorr.runs import Run
-    from adacorr.theory import figures
-    from adacorr.theory.run_pair import compare, match_runs, single_run
+    from adacorr.paper.theory import figures
+    from adacorr.paper.theory.run_pair import compare, match_runs, single_run
+    from adacorr.runs.directory import Run
+    from adacorr.runs.reader import RunData
 
     noisy = RunData.open(Run.open(run))
     if clean is None:
@@ -222,8 +222,8 @@ def _finish(
     quiet: bool,
 ) -> None:
     """Write the numbers and the figures, then say what came out."""
+    from adacorr.files import atomic
     from adacorr.plotting import save
-    from adacorr.runs import atomic
 
     text = json_lib.dumps(numbers, allow_nan=False)
     output.mkdir(parents=True, exist_ok=True)

@@ -265,7 +265,7 @@ def fit_top_k(
     T: Any = None,
     max_flip_error: float | None = None,
 ) -> TopKRule:
-    """:func:`adacorr.core.correct.fit_rule` for listed probabilities of many classes."""
+    """:func:`adacorr.correction.arrays.fit_rule` for listed probabilities of many classes."""
     from adacorr.core.sparse_posterior import fit_sparse_posterior
     from adacorr.core.validation import check_delta, check_number
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from adacorr.core.validation import InputError
-from adacorr.data.catalog import CATALOG
 from adacorr.data.dataset import Dataset, Splits
 from adacorr.data.images import LazyImages
+from adacorr.data.named.catalog import CATALOG
 from adacorr.data.splits import paper_split as split_as_in_paper
 from adacorr.data.splits import subset as take_subset
 
@@ -127,26 +127,26 @@ def kind(path: Path) -> str:
 
 def _named(name: str, variant: str, image_size: int | None) -> Splits:
     if name == "digits":
-        from adacorr.data.digits import load_digits
+        from adacorr.data.named.digits import load_digits
 
         return load_digits()
     if name in ("mnist", "fashion_mnist"):
-        from adacorr.data.mnist import load_mnist
+        from adacorr.data.named.mnist import load_mnist
 
         return load_mnist(name)
     if name in ("cifar10", "cifar100"):
-        from adacorr.data.cifar import load_cifar
+        from adacorr.data.named.cifar import load_cifar
 
         return load_cifar(name)
     if name == "cifar10n":
-        from adacorr.data.cifar_n import load_cifar10n
+        from adacorr.data.named.cifar_n import load_cifar10n
 
         return load_cifar10n(variant)
     if name == "modelnet40":
-        from adacorr.data.modelnet import load_modelnet
+        from adacorr.data.named.modelnet import load_modelnet
 
         return load_modelnet()
-    from adacorr.data.clothing1m import load_clothing1m
+    from adacorr.data.named.clothing1m import load_clothing1m
 
     return load_clothing1m(image_size)
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.data.arrays import check_features, match
-from adacorr.data.catalog import CATALOG
 from adacorr.data.dataset import Dataset
 from adacorr.data.folder import image_files
 from adacorr.data.images import SUFFIXES, LazyImages, common_form
 from adacorr.data.load import decoded, kind, load
+from adacorr.data.named.catalog import CATALOG
 
 UNKNOWN = -1
 """The label of a sample that has none."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.data.unpacked import check_unpacked
+from adacorr.data.named.unpacked import check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

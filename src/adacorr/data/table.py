@@ -15,8 +15,8 @@ from adacorr.core.validation import InputError
 from adacorr.data.arrays import encode, match
 from adacorr.data.dataset import Dataset
 from adacorr.data.images import SUFFIXES, LazyImages, common_form
+from adacorr.data.named.unpacked import check_unpacked
 from adacorr.data.parquet import image_bytes, read_table
-from adacorr.data.unpacked import check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

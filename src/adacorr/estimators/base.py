@@ -19,9 +19,9 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from adacorr.core.correct import Correction, correct
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
+from adacorr.correction.arrays import Correction, correct
 from adacorr.estimators.folds import OutOfFold, make_folds, no_probabilities, out_of_fold
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.correct import Correction
+from adacorr.correction.arrays import Correction
 
 SUREST = 0.9  # no more is asked of a label, however noisy its neighbours
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.bounds import theorem2
 from adacorr.core.certificate import Reliability, certified_radius, reliability
 from adacorr.core.transition import Transition, estimate_transition
-from adacorr.core.tsybakov import fit_tsybakov, multiclass_margin
 from adacorr.core.validation import InputError
+from adacorr.paper.theory.bounds import theorem2
+from adacorr.paper.theory.tsybakov import fit_tsybakov, multiclass_margin
 from adacorr.report import figures
 from adacorr.report.figures import Picture
 from adacorr.report.summary import Sample

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from adacorr.core.certificate import Reliability
-    from adacorr.core.tsybakov import TsybakovFit
+    from adacorr.paper.theory.tsybakov import TsybakovFit
 
 TABLE_CLASSES = 12
 """Up to this many classes a matrix is a table of numbers, above it is a picture."""

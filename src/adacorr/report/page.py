@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from adacorr._version import __version__
 from adacorr.core.transition import Transition
 from adacorr.core.validation import InputError
-from adacorr.items import Items, thumbnail
+from adacorr.files import atomic
 from adacorr.report import diagnostics, figures
 from adacorr.report.figures import Picture
 from adacorr.report.summary import Flip, Summary, sample_rows, summarise
-from adacorr.rundata import RunData, clean_text
-from adacorr.runs import Run, atomic
+from adacorr.runs.directory import Run
+from adacorr.runs.reader import RunData, clean_text
+from adacorr.runs.samples import Items, thumbnail
 
 THUMBNAIL_SIDE = 112
 CONFIG_LENGTH = 20_000

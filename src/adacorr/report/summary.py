@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.rundata import Batch, RunData
+from adacorr.runs.reader import Batch, RunData
 
 RATIO_BINS = 50
 GALLERY = 12

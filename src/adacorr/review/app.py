@@ -23,12 +23,12 @@ from starlette.background import BackgroundTask
 
 from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.core.validation import InputError
-from adacorr.items import Item, Items
 from adacorr.review.export import export
 from adacorr.review.guard import Guard
 from adacorr.review.queue import Flips, Order, Queue, audited, load_flips
 from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Busy, Decision, Store
-from adacorr.rundata import RunData, clean_text
+from adacorr.runs.reader import RunData, clean_text
+from adacorr.runs.samples import Item, Items
 
 CONFIDENCE = 0.95
 TOP_PROBABILITIES = 6

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from adacorr.core.validation import InputError
+from adacorr.files import atomic
 from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
-from adacorr.rundata import RunData
-from adacorr.runs import atomic
+from adacorr.runs.reader import RunData
 
 if TYPE_CHECKING:
     import pyarrow as pa

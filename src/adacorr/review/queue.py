@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.rundata import RunData
+from adacorr.runs.reader import RunData
 
 Order = Literal["doubtful", "certain", "audit"]
 LEASE_SECONDS = 90.0

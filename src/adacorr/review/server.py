@@ -14,8 +14,8 @@ from adacorr.core.validation import InputError
 from adacorr.review.guard import Guard, is_loopback
 from adacorr.review.queue import load_flips
 from adacorr.review.store import Store
-from adacorr.rundata import RunData
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
+from adacorr.runs.reader import RunData
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adacorr.core.validation import InputError
-from adacorr.runs import temporary_sibling
+from adacorr.files import temporary_sibling
 from adacorr.tables.remote import Remote, talking
 
 

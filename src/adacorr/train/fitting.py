@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from adacorr.core.assess import Assessment, assess
-from adacorr.core.correct import correct
 from adacorr.core.validation import Encoded, InputError, encode_labels
-from adacorr.runs import Run
+from adacorr.correction.arrays import correct
+from adacorr.runs.directory import Run
 from adacorr.train.batches import Feed, Scaling, Source, fit_scaling, make_feed, make_source
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
 from adacorr.train.methods.base import Method

@@ -20,7 +20,8 @@ from adacorr._version import __version__
 from adacorr.core.assess import Assessment
 from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
-from adacorr.runs import Run, atomic, write_labels, write_toml
+from adacorr.files import atomic
+from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.train.engine import Engine
 from adacorr.train.state import flatten, load_checkpoint, save_checkpoint
 

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from adacorr.core.validation import InputError, check_fields
-from adacorr.runs import Run
+from adacorr.runs.directory import Run
 from adacorr.train.batches import Kind, Scaling
 from adacorr.train.engine import Model
 from adacorr.train.fitting import NetLike, net_factory

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import InputError, check_count, check_number
 from adacorr.train.methods.base import DROPPED, EpochEnd, Method, Setting, Step
-from adacorr.train.methods.scaling import scaled
+from adacorr.train.methods.parts.scaling import scaled
 
 MOVING = 0.05  # weight of a new batch in the moving average
 ALPHA_DIVISOR = 64

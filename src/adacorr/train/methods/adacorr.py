@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from adacorr.core.correct import fit_rule
 from adacorr.core.validation import InputError, check_count, check_number
+from adacorr.correction.arrays import fit_rule
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.guard import NEVER_READY, Guard
-from adacorr.train.methods.plateau import Plateau
-from adacorr.train.methods.scaling import scaled
-from adacorr.train.methods.snapshot import RollingMean, Snapshot
+from adacorr.train.methods.parts.guard import NEVER_READY, Guard
+from adacorr.train.methods.parts.plateau import Plateau
+from adacorr.train.methods.parts.scaling import scaled
+from adacorr.train.methods.parts.snapshot import RollingMean, Snapshot
 
 PAPER_EPOCHS = 180  # the run length that the epochs of a recipe refer to
 

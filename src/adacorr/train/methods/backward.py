@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from adacorr.train.methods.transition_stage import NeedsTransition
+from adacorr.train.methods.parts.transition_stage import NeedsTransition
 
 
 def backward_loss(logits: Tensor, labels: Tensor, inverse: Tensor) -> Tensor:

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import check_count, check_rate
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.noise_rate import estimate_noise_rate
-from adacorr.train.methods.plateau import Plateau
-from adacorr.train.methods.scaling import scaled
+from adacorr.train.methods.parts.noise_rate import estimate_noise_rate
+from adacorr.train.methods.parts.plateau import Plateau
+from adacorr.train.methods.parts.scaling import scaled
 
 
 def coteaching_loss(first: Tensor, second: Tensor, labels: Tensor, keep: float) -> Tensor:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adacorr.train.methods.transition_stage import NeedsTransition
+from adacorr.train.methods.parts.transition_stage import NeedsTransition
 
 
 def forward_loss(logits: Tensor, labels: Tensor, T: Tensor) -> Tensor:

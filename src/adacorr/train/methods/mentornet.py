@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import check_rate
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.noise_rate import estimate_noise_rate
+from adacorr.train.methods.parts.noise_rate import estimate_noise_rate
 
 BURN_IN, SOFT_FROM = 0.18, 0.90  # shares of the run
 DROP_UNTIL, DROP_EARLY, DROP_LATE = 0.17, 0.5, 0.05  # example dropout

@@ -32,12 +32,12 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.guard import NEVER_READY, errs_more
-from adacorr.train.methods.halves import Halves
-from adacorr.train.methods.noise_rate import disagreement, surest_counts, surest_noise_rate
-from adacorr.train.methods.plateau import Plateau
-from adacorr.train.methods.scaling import scaled
-from adacorr.train.methods.snapshot import RollingMean
+from adacorr.train.methods.parts.guard import NEVER_READY, errs_more
+from adacorr.train.methods.parts.halves import Halves
+from adacorr.train.methods.parts.noise_rate import disagreement, surest_counts, surest_noise_rate
+from adacorr.train.methods.parts.plateau import Plateau
+from adacorr.train.methods.parts.scaling import scaled
+from adacorr.train.methods.parts.snapshot import RollingMean
 
 NAMED = 0.5  # certainty from which T is said to name the source of a wrong label
 

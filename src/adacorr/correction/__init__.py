@@ -1,0 +1,15 @@
+"""Labels and probabilities on disk (csv, parquet, npy, streamed) and in other libraries' frames."""
+
+from adacorr.correction.frames import correct_frame, to_cleanlab
+from adacorr.correction.result import TableResult
+from adacorr.correction.tables import Settings, correct_table
+from adacorr.tables.layout import Request
+
+__all__ = [
+    "Request",
+    "Settings",
+    "TableResult",
+    "correct_frame",
+    "correct_table",
+    "to_cleanlab",
+]

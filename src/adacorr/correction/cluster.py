@@ -1,0 +1,177 @@
+"""Files spread over a Dask cluster; one file is one partition.
+
+Tasks are pure: a worker that dies loses nothing, its files are done again elsewhere. What comes
+back are small mergeable sums (:class:`~adacorr.correction.survey.Survey`,
+:class:`~adacorr.correction.process.Stats`); rows stay with the workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from adacorr.core.validation import InputError
+from adacorr.correction.process import Plan, Stats, correct_source
+from adacorr.correction.survey import Survey, sure_cutoff, survey_source
+from adacorr.tables.layout import Layout
+from adacorr.tables.places import Target
+from adacorr.tables.sources import Source
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+NO_WORKERS = 60.0  # seconds without any worker before we give up
+_POLL = 0.1
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def connect(scheduler: str | None) -> Iterator[Client]:
+    """A client of the scheduler at that address, or of a cluster on this machine's cores."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "--engine dask: expected the extra adacorr[cluster], got no dask"
+        ) from None
+    if scheduler is None:
+        with (
+            LocalCluster(
+                threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    for name in ("distributed.client", "distributed.utils", "tornado.application", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is one line
+    try:
+        client = Client(scheduler, timeout=10)
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"--scheduler {scheduler}: expected a scheduler, got: {reason}") from error
+    with client:
+        yield client
+
+
+def survey_files(
+    client: Client,
+    sources: Sequence[Source],
+    layout: Layout,
+    *,
+    batch_rows: int,
+    normalize: bool,
+    progress: Callable[[int], None],
+) -> list[Survey]:
+    """The first pass, file by file; the survey of each in order."""
+    counts = [source.n_rows for source in sources if source.n_rows is not None]
+    if len(counts) < len(sources):  # CSV: only reading tells
+        counts = _map(client, partial(_count, layout=layout, batch_rows=batch_rows), sources)
+    starts = [sum(counts[:i]) for i in range(len(counts))]
+    options = {"batch_rows": batch_rows, "normalize": normalize, "cutoff": sure_cutoff(sum(counts))}
+    work = partial(_survey, layout=layout, options=options)
+    items = list(zip(sources, starts, strict=True))
+    return _map(client, work, items, lambda survey: progress(survey.rows))
+
+
+def correct_files(
+    client: Client,
+    sources: Sequence[Source],
+    plan: Plan,
+    targets: Sequence[Target | None],
+    progress: Callable[[int], None],
+) -> list[Stats]:
+    """The second pass, file by file; the counts of each in order."""
+    items = list(zip(sources, targets, strict=True))
+    return _map(client, _correct, items, lambda stats: progress(stats.rows), shared=plan)
+
+
+def _count(source: Source, *, layout: Layout, batch_rows: int) -> int:
+    return sum(batch.num_rows for batch in source.batches([layout.label], batch_rows))
+
+
+def _survey(item: tuple[Source, int], *, layout: Layout, options: dict[str, Any]) -> Survey:
+    source, start = item
+    return survey_source(source, layout, start, **options)
+
+
+def _correct(item: tuple[Source, Target | None], plan: Plan) -> Stats:
+    from adacorr.correction.tables import correct_file
+
+    source, target = item
+    if target is None:
+        return reduce(Stats.merge, correct_source(source, plan, lambda done: None), Stats())
+    return reduce(Stats.merge, correct_file(source, plan, target), Stats())
+
+
+def _map(
+    client: Client,
+    function: Callable[..., Result],
+    items: Sequence[Item],
+    done: Callable[[Result], None] = lambda result: None,
+    shared: Any = None,
+) -> list[Result]:
+    """``[function(item) for item in items]``; `shared` is one more argument, sent once."""
+    import dask.bag
+    from dask.delayed import delayed
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    extra = [] if shared is None else [delayed(shared, pure=True)]
+    bag = dask.bag.from_sequence(items, partition_size=1)
+    # a name of its own, or a scheduler that remembers an earlier run would answer with that
+    parts = bag.map_partitions(partial(_each, function, uuid.uuid4().hex), *extra)
+    futures: Any = client.compute(parts.to_delayed(optimize_graph=False))
+    found: dict[str, Result] = {}
+    try:
+        for future in _finished(client, futures):
+            result: Any = future.result()
+            found[future.key] = result[0]
+            done(found[future.key])
+    except KilledWorker as error:
+        raise InputError(f"cluster: expected workers that live, got: {error}") from error
+    except (CancelledError, CommClosedError) as error:  # nobody but us cancels, and we have not
+        raise _lost(error) from error
+    finally:
+        with suppress(Exception):
+            client.cancel(futures)
+    return [found[future.key] for future in futures]
+
+
+def _lost(error: BaseException) -> InputError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return InputError(f"cluster: expected a scheduler that lives, got: {reason}")
+
+
+def _finished(client: Client, futures: list[Any]) -> Iterator[Any]:
+    """Futures as they finish; an error once there has been nobody to work for a while."""
+    from distributed import as_completed
+
+    waiting, alone = as_completed(futures), 0.0
+    while not waiting.is_empty():
+        batch = waiting.next_batch(block=False)
+        yield from batch
+        if batch:
+            alone = 0.0
+            continue
+        time.sleep(_POLL)
+        try:
+            workers = client.nthreads()
+        except (OSError, TimeoutError) as error:
+            raise _lost(error) from error
+        alone = 0.0 if workers else alone + _POLL
+        if alone > NO_WORKERS:
+            raise InputError(f"cluster: expected a worker, got none for {NO_WORKERS:.0f} s")
+
+
+def _each(
+    function: Callable[..., Result], run: str, items: Sequence[Any], *extra: Any
+) -> list[Result]:
+    return [function(item, *extra) for item in items]

@@ -1,0 +1,109 @@
+"""A correction as a run directory, for ``adacorr report`` and ``adacorr review``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adacorr._version import __version__
+from adacorr.correction.process import Corrected, Plan
+from adacorr.correction.result import TableResult
+from adacorr.correction.sinks import open_npy
+from adacorr.runs.directory import write_toml
+from adacorr.tables.arrow import from_numpy
+from adacorr.tables.remote import is_url
+from adacorr.tables.sources import ArraySource, Source
+
+
+class RunSink:
+    """Writes labels.parquet and pred_probs.npy as the batches come; config.toml at the end."""
+
+    def __init__(self, folder: Path, n_rows: int, plan: Plan) -> None:
+        k = len(plan.coder.names)
+        self._folder = folder
+        self._row = 0
+        self._labels: Any = None
+        self._probs = None  # top-k rows of many classes stay in the table
+        if not plan.lists_only:
+            self._probs = open_npy(folder / "pred_probs.npy", (n_rows, k), np.dtype(np.float32))
+
+    def write(self, done: Corrected) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        decision = done.decision
+        n = len(done.codes)
+        columns = {
+            "index": np.arange(self._row, self._row + n),
+            "given": done.codes,
+            "corrected": np.where(decision.flipped, decision.suggested, done.codes),
+            "ratio": decision.ratio,
+            "flipped": decision.flipped,
+            "suggested": decision.suggested,
+        }
+        if decision.confidence is not None:
+            columns["confidence"] = decision.confidence
+        if decision.review is not None:
+            columns["review"] = decision.review
+        batch = pa.record_batch({name: from_numpy(values) for name, values in columns.items()})
+        if self._labels is None:
+            self._labels = pq.ParquetWriter(self._folder / "labels.parquet", batch.schema)
+        self._labels.write_batch(batch)
+        if self._probs is not None:
+            self._probs.write(np.ascontiguousarray(done.pred_probs, np.float32).tobytes())
+        self._row += n
+
+    def close(self) -> None:
+        if self._probs is not None:
+            self._probs.close()
+        if self._labels is not None:
+            self._labels.close()
+
+
+def write_config(
+    folder: Path,
+    result: TableResult,
+    source: str | Path | tuple[str | Path, str | Path],
+    first: Source,
+    delta: ArrayLike | str,
+    command: str,
+) -> None:
+    """How to run it again, and what came out."""
+    import pyarrow
+
+    arrays = isinstance(first, ArraySource)
+    path = source if is_url(source) else Path(str(source)).resolve()
+    stats, rule = result.stats, result.summary
+    config = {
+        "run": {
+            "command": command,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seed": 0,  # nothing is drawn at random: the sample is chosen by a hash
+        },
+        "versions": {
+            "adacorr": __version__,
+            "numpy": np.__version__,
+            "pyarrow": pyarrow.__version__,
+        },
+        "data": {
+            "source": None if arrays else str(path),
+            "label_column": None if arrays else result.layout.label,
+            "probs_columns": None if arrays else list(result.layout.columns),
+            "class_names": list(result.class_names),
+        },
+        "correct": {"delta": delta if isinstance(delta, str) else np.asarray(delta).tolist()},
+        "result": {
+            "rows": stats.rows,
+            "flipped": stats.flipped,
+            "noise_rate": result.noise_rate,
+            "noise_rate_from": result.noise_rate_from,
+            "expected_wrong_flips": stats.expected_wrong_flips,
+            "expected_missed_errors": stats.expected_missed_errors,
+            "note": rule.get("note") or None,
+        },
+    }
+    write_toml(folder / "config.toml", config)

@@ -1,0 +1,1 @@
+"""For researchers: the theory of the paper, its experiments and its tables."""

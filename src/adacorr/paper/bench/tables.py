@@ -1,0 +1,176 @@
+"""Records -> the paper's table: datasets x methods down, noise across, mean and deviation."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adacorr.core.validation import InputError
+from adacorr.paper.bench.records import Record
+
+Format = Literal["text", "markdown", "latex", "csv"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Mean and standard deviation of a value over the seeds of one cell of the table."""
+
+    mean: float
+    std: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """``entries[dataset, method, noise]``; absent where no record is."""
+
+    value: str
+    datasets: list[str]
+    methods: list[str]
+    noise: list[str]
+    entries: dict[tuple[str, str, str], Entry]
+
+    def best(self, dataset: str, noise: str) -> float | None:
+        means = [
+            self.entries[key].mean
+            for m in self.methods
+            if (key := (dataset, m, noise)) in self.entries
+        ]
+        return max(means) if len(means) > 1 else None
+
+    def ranks(self) -> dict[str, float]:
+        """Average rank of each method over the columns that all methods have (1 is best)."""
+        rows = []
+        for dataset in self.datasets:
+            for noise in self.noise:
+                keys = [(dataset, method, noise) for method in self.methods]
+                if all(key in self.entries for key in keys):
+                    rows.append(_rank([-self.entries[key].mean for key in keys]))
+        return dict(zip(self.methods, np.mean(rows, axis=0), strict=True)) if rows else {}
+
+
+def _rank(values: Sequence[float]) -> list[float]:
+    v = np.asarray(values)
+    return [float((v < x).sum() + ((v == x).sum() + 1) / 2) for x in v]
+
+
+def build_table(records: Sequence[Record], value: str = "test_accuracy_last") -> Table:
+    """Group records by (dataset, method, noise) and average `value`, given as a fraction."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for record in records:
+        number = record.get(value)
+        if number is not None:
+            key = (record["dataset"], record["method"], record["noise"])
+            groups.setdefault(key, []).append(float(number))
+    if not groups:
+        raise InputError(f"records: expected some with {value!r}, got none")
+    entries = {
+        key: Entry(
+            mean=100 * float(np.mean(v)),
+            std=100 * float(np.std(v, ddof=1)) if len(v) > 1 else 0.0,
+            n=len(v),
+        )
+        for key, v in groups.items()
+    }
+    return Table(
+        value=value,
+        datasets=_ordered([dataset for dataset, _, _ in groups]),
+        methods=_ordered([method for _, method, _ in groups]),
+        noise=sorted({noise for _, _, noise in groups}, key=_noise_order),
+        entries=entries,
+    )
+
+
+def _ordered(names: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _noise_order(noise: str) -> tuple[int, str, float]:
+    kind, _, rate = noise.rpartition(":")
+    order = {"": 0, "uniform": 1, "pair": 2}
+    return (order.get(kind, 3), kind, float(rate) if kind else 0.0)
+
+
+def render(table: Table, form: Format = "text") -> str:
+    """The table as text, Markdown, LaTeX or CSV; the best of a column stands out."""
+    rows = [
+        [dataset, method, *_cells(table, dataset, method, form)]
+        for dataset, method in _lines(table)
+    ]
+    header = ["dataset", "method", *table.noise]
+    ranks = table.ranks()
+    if form == "csv":
+        return _csv(table)
+    if form == "latex":
+        return _latex(header, rows, ranks)
+    if form == "markdown":
+        return _markdown(header, rows, ranks)
+    return _text(header, rows, ranks)
+
+
+def _lines(table: Table) -> list[tuple[str, str]]:
+    found = {(dataset, method) for dataset, method, _ in table.entries}
+    return [(d, m) for d in table.datasets for m in table.methods if (d, m) in found]
+
+
+def _cells(table: Table, dataset: str, method: str, form: Format) -> list[str]:
+    marks = {"text": ("*", ""), "markdown": ("**", "**"), "latex": (r"\textbf{", "}")}
+    plus = r" $\pm$ " if form == "latex" else " ± "
+    out = []
+    for noise in table.noise:
+        entry = table.entries.get((dataset, method, noise))
+        if entry is None:
+            out.append("")
+            continue
+        text = f"{entry.mean:.1f}" + (f"{plus}{entry.std:.1f}" if entry.n > 1 else "")
+        best = table.best(dataset, noise)
+        left, right = marks.get(form, ("", ""))
+        # As in the paper's table, equal to the best at the printed precision counts as best.
+        bold = best is not None and f"{entry.mean:.1f}" == f"{best:.1f}"
+        out.append(f"{left}{text}{right}" if bold else text)
+    return out
+
+
+def _rank_line(ranks: dict[str, float]) -> str:
+    parts = [f"{name} {rank:.2f}" for name, rank in sorted(ranks.items(), key=lambda item: item[1])]
+    return "Average rank (1 is best): " + ", ".join(parts) if parts else ""
+
+
+def _text(header: list[str], rows: list[list[str]], ranks: dict[str, float]) -> str:
+    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in [header, *rows]
+    ]
+    return "\n".join([*lines, "", "* best of its column", _rank_line(ranks)]).rstrip()
+
+
+def _markdown(header: list[str], rows: list[list[str]], ranks: dict[str, float]) -> str:
+    lines = ["| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *rows]]
+    return "\n".join([*lines, "", _rank_line(ranks)]).rstrip()
+
+
+def _latex(header: list[str], rows: list[list[str]], ranks: dict[str, float]) -> str:
+    escape = [[cell.replace("_", r"\_") for cell in line[:2]] + line[2:] for line in rows]
+    body = [" & ".join(line) + r" \\" for line in [header[:2] + header[2:], *escape]]
+    body.insert(1, r"\midrule")
+    columns = "ll" + "c" * (len(header) - 2)
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
+        + ([f"% {_rank_line(ranks)}"] if ranks else [])
+    )
+
+
+def _csv(table: Table) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["dataset", "method", "noise", "mean", "std", "seeds"])
+    for (dataset, method, noise), entry in table.entries.items():
+        numbers: list[Any] = [f"{entry.mean:.4f}", f"{entry.std:.4f}", entry.n]
+        writer.writerow([dataset, method, noise, *numbers])
+    return out.getvalue().rstrip()

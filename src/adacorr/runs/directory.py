@@ -1,0 +1,177 @@
+"""A run directory on disk: names, atomic writes, checked reads. Needs no torch.
+
+    config.toml        how to run it again: [run], [data], [method], ...
+    metrics.jsonl      one line per epoch
+    labels.parquet     index, given, corrected, ratio, flipped, suggested (class indices), and
+                       split, confidence, review (a change that was withheld for a person to
+                       look at), truth and id (the user's name of a sample) where known
+    pred_probs.npy     (N, K) float32
+    model.safetensors  weights
+    checkpoint/        what resume needs
+    report.html, review.sqlite
+
+Everything downstream of training (predict, report, review, theory, bench) reads only this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+from adacorr.files import atomic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_CLASSES = 100_000
+REQUIRED_COLUMNS = ("index", "given", "corrected", "ratio", "flipped", "suggested")
+
+
+def write_toml(path: Path, config: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write tables of plain values; ``tomllib`` reads back what went in, except None entries."""
+    with atomic(path) as temporary:
+        temporary.write_text(dump_toml(config), encoding="utf-8")
+
+
+def dump_toml(config: Mapping[str, Mapping[str, Any]]) -> str:
+    """One level of tables with strings, numbers, booleans and lists; None entries are left out.
+
+    >>> print(dump_toml({"run": {"seed": 1, "names": ["a b", 'say "x"']}}), end="")
+    [run]
+    seed = 1
+    names = ["a b", "say \\"x\\""]
+    """
+    blocks = []
+    for table, entries in config.items():
+        lines = [f"{_key(k)} = {_value(v)}" for k, v in entries.items() if v is not None]
+        blocks.append("\n".join([f"[{_key(table)}]", *lines, ""]))
+    return "\n".join(blocks)
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("-", "_").isidentifier()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):  # TOML writes inf and nan as Python does
+        return repr(value)
+    if isinstance(value, str | os.PathLike):
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple | np.ndarray):
+        return f"[{', '.join(_value(v) for v in value)}]"
+    raise InputError(f"config: expected plain values, got {type(value).__name__}")
+
+
+def write_labels(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write ``labels.parquet``; every column has one entry per sample."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with atomic(path) as temporary:
+        pq.write_table(pa.table(dict(columns)), temporary)
+
+
+def add_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Add columns to ``labels.parquet`` after training: the truth for scoring, the user's ids."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    old = {name: table[name].to_numpy() for name in table.column_names}
+    write_labels(path, {**old, **columns})
+
+
+@dataclass(frozen=True)
+class Run:
+    """Paths and checked reads of one run directory."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run directory, or one line that says what is missing."""
+        run = cls(Path(path))
+        if not run.path.is_dir():
+            raise InputError(f"{path}: expected a run directory, got no such folder")
+        for name in ("config.toml", "labels.parquet"):
+            if not (run.path / name).is_file():
+                raise InputError(f"{path}: expected a run directory with {name}, got none")
+        return run
+
+    def file(self, name: str) -> Path:
+        return self.path / name
+
+    def config(self) -> dict[str, Any]:
+        path = self.file("config.toml")
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InputError(f"{path}: expected readable TOML, got {error}") from error
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of config.toml; empty when there is none."""
+        found = self.config().get(name, {})
+        if not isinstance(found, dict):
+            raise InputError(f"{self.file('config.toml')}: expected a table [{name}], got {found}")
+        return found
+
+    def class_names(self) -> list[str]:
+        names = self.table("data").get("class_names", [])
+        if not isinstance(names, list) or len(names) < 2:
+            raise InputError(f"{self.file('config.toml')}: expected data.class_names, a list")
+        return [str(name) for name in names]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Per-epoch records; a last line cut short by a kill is ignored."""
+        path = self.file("metrics.jsonl")
+        if not path.is_file():
+            return []
+        records = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(json.JSONDecodeError):
+                records.append(json.loads(line))
+        return [record for record in records if isinstance(record, dict)]
+
+    def labels(self) -> pa.Table:
+        """The label table, checked for its columns."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.file("labels.parquet")
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
+        missing = [name for name in REQUIRED_COLUMNS if name not in table.column_names]
+        if missing:
+            raise InputError(f"{path}: expected columns {REQUIRED_COLUMNS}, got none of {missing}")
+        return table
+
+    def pred_probs(self) -> NDArray[np.floating] | None:
+        """(N, K) probabilities as a read-only memory map, or None when the run has none."""
+        path = self.file("pred_probs.npy")
+        if not path.is_file():
+            return None
+        try:
+            with warnings.catch_warnings():  # about headers written by Python 2
+                warnings.simplefilter("ignore")
+                return np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
+            raise InputError(f"{path}: expected a plain .npy array, got {error}") from error

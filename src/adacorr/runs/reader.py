@@ -1,0 +1,266 @@
+"""Checked, streamed reads of a finished run, shared by the report and the review page.
+
+A run directory may come from anywhere, so nothing in it is trusted: links are refused, sizes are
+looked at before reading, every class index and ratio is checked, and names are made safe to show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.validation import InputError
+from adacorr.runs.directory import MAX_CLASSES, REQUIRED_COLUMNS, Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME_LENGTH = 80
+BATCH_ROWS = 1 << 16
+_MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
+_OPTIONAL = ("confidence", "review", "truth")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rows of the label table as checked arrays; `start` is the first row's number."""
+
+    start: int
+    index: NDArray[np.int64]  # the sample's number in its source
+    given: NDArray[np.int64]
+    corrected: NDArray[np.int64]
+    suggested: NDArray[np.int64]
+    ratio: NDArray[np.float64]
+    confidence: NDArray[np.float64] | None  # P(the label after correction is right); NaN: unknown
+    withheld: NDArray[np.bool_]  # another class is suggested, but left to a person to apply
+    truth: NDArray[np.int64] | None  # -1: unknown
+
+    @property
+    def flipped(self) -> NDArray[np.bool_]:
+        return self.corrected != self.given
+
+    @property
+    def proposed(self) -> NDArray[np.int64]:
+        """The class that a person is asked about: the applied change, or the withheld one."""
+        return np.where(self.withheld, self.suggested, self.corrected)
+
+    @property
+    def chance(self) -> NDArray[np.float64]:
+        """P(`proposed` is right); NaN where unknown.
+
+        A withheld row keeps its given label, and `confidence` is about that; the ratio
+        P(given) / P(suggested) leads back to the suggestion.
+        """
+        if self.confidence is None:
+            return np.full(len(self.given), np.nan)
+        other = np.divide(
+            self.confidence, self.ratio, out=np.full_like(self.ratio, np.nan), where=self.ratio > 0
+        )
+        return np.where(self.withheld, np.minimum(other, 1), self.confidence)
+
+    @property
+    def certainty(self) -> NDArray[np.float64]:
+        """How sure a change is, for ordering only: the chance where known, else 1 - ratio."""
+        chance = self.chance
+        return np.where(np.isnan(chance), 1 - self.ratio, chance)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """An opened run: its configuration, class names, and ways to stream its rows."""
+
+    run: Run
+    config: dict[str, Any]
+    class_names: tuple[str, ...]
+    n: int
+    columns: tuple[str, ...]
+    pred_probs: NDArray[np.floating] | None
+
+    @classmethod
+    def open(cls, run: Run) -> RunData:
+        """Open `run`, or raise one line that names the file and what is wrong with it."""
+        for name in ("config.toml", "labels.parquet", "metrics.jsonl", "pred_probs.npy"):
+            _check_plain(run.file(name))
+        config = run.config()
+        names = _class_names(run, config)
+        n, columns = _table_shape(run.file("labels.parquet"))
+        return cls(run, config, names, n, columns, _pred_probs(run, n, len(names)))
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """A table of the configuration; empty when it is absent or something else."""
+        value = self.config.get(name, {})
+        return value if isinstance(value, dict) else {}
+
+    def number(self, section: str, key: str) -> float | None:
+        """A finite number of the configuration, or None."""
+        value = self.section(section).get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return float(value) if math.isfinite(value) else None
+
+    def metrics(self) -> list[dict[str, float]]:
+        """The finite numbers of each epoch's record."""
+        try:
+            records = self.run.metrics()
+        except (RecursionError, ValueError, MemoryError) as error:
+            path = self.run.file("metrics.jsonl")
+            raise InputError(f"{path}: expected one JSON object per line, got {error}") from error
+        return [{k: float(v) for k, v in record.items() if _is_number(v)} for record in records]
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """The label table in pieces of at most `rows` rows; memory does not grow with N."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.run.file("labels.parquet")
+        wanted = [*REQUIRED_COLUMNS, *(name for name in _OPTIONAL if name in self.columns)]
+        start = 0
+        try:
+            with pq.ParquetFile(path) as table:
+                for piece in table.iter_batches(rows, columns=wanted):
+                    yield _check_batch(piece, start, self.n_classes, path)
+                    start += piece.num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
+
+
+def clean_text(text: object, limit: int = NAME_LENGTH) -> str:
+    """Text that is safe to lay out: no control characters, at most `limit` characters.
+
+    >>> clean_text("a\\x00b" + "c" * 99, 6)
+    'a\\ufffdbcc…'
+    """
+    value = str(text)
+    cut = value if len(value) <= limit else value[: limit - 1] + "…"
+    return "".join(c if c.isprintable() or c == " " else "\ufffd" for c in cut)
+
+
+def _check_plain(path: Path) -> None:
+    if path.is_symlink():
+        raise InputError(f"{path}: expected a file inside the run directory, got a symbolic link")
+    limit = _MAX_BYTES.get(path.name)
+    if limit and path.is_file() and path.stat().st_size > limit:
+        raise InputError(f"{path}: expected at most {limit >> 20} MB, got {path.stat().st_size}")
+
+
+def _class_names(run: Run, config: dict[str, Any]) -> tuple[str, ...]:
+    data = config.get("data")
+    names = data.get("class_names") if isinstance(data, dict) else None
+    if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
+        raise InputError(
+            f"{run.file('config.toml')}: expected data.class_names, "
+            f"a list of 2 to {MAX_CLASSES} names"
+        )
+    return tuple(clean_text(name) or f"class {i}" for i, name in enumerate(names))
+
+
+def _table_shape(path: Path) -> tuple[int, tuple[str, ...]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as table:
+            n, columns = table.metadata.num_rows, tuple(table.schema_arrow.names)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
+    missing = [name for name in REQUIRED_COLUMNS if name not in columns]
+    if missing:
+        raise InputError(
+            f"{path}: expected columns {', '.join(REQUIRED_COLUMNS)}, got no {missing[0]}"
+        )
+    if n == 0:
+        raise InputError(f"{path}: expected at least one row, got none")
+    return n, columns
+
+
+def _pred_probs(run: Run, n: int, k: int) -> NDArray[np.floating] | None:
+    probs = run.pred_probs()
+    if probs is not None and (probs.shape != (n, k) or probs.dtype.kind != "f"):
+        raise InputError(
+            f"{run.file('pred_probs.npy')}: expected floats of shape ({n}, {k}), one row per label "
+            f"and one column per class, got {probs.dtype} of shape {probs.shape}"
+        )
+    return probs
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path) -> Batch:
+    def codes(name: str, lowest: int = 0) -> NDArray[np.int64]:
+        values = _integers(piece.column(name), name, path, missing=lowest)
+        bad = (values < lowest) | (values >= k)
+        if bad.any():
+            row = int(bad.argmax())
+            raise InputError(
+                f"{path}: expected {name} in [0, {k}), got {values[row]} in row {start + row}"
+            )
+        return values
+
+    present = piece.schema.names
+    ratio = _floats(piece.column("ratio"), "ratio", path)
+    if not ((ratio >= 0) & (ratio <= 1)).all():
+        row = int((~((ratio >= 0) & (ratio <= 1))).argmax())
+        raise InputError(f"{path}: expected ratio in [0, 1], got {ratio[row]} in row {start + row}")
+    confidence = None
+    if "confidence" in present:
+        confidence = np.clip(_floats(piece.column("confidence"), "confidence", path), 0, 1)
+    given, corrected, suggested = codes("given"), codes("corrected"), codes("suggested")
+    withheld = np.zeros(len(given), dtype=bool)
+    if "review" in present:
+        asked = _booleans(piece.column("review"), "review", path)
+        withheld = asked & (corrected == given) & (suggested != given)
+    return Batch(
+        start=start,
+        index=_integers(piece.column("index"), "index", path, missing=-1),
+        given=given,
+        corrected=corrected,
+        suggested=suggested,
+        ratio=ratio,
+        confidence=confidence,
+        withheld=withheld,
+        truth=codes("truth", -1) if "truth" in present else None,
+    )
+
+
+def _integers(column: pa.Array, name: str, path: Path, missing: int) -> NDArray[np.int64]:
+    """Whole numbers; empty cells become `missing` when that is -1 and are refused otherwise."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type):
+        raise InputError(f"{path}: expected whole numbers in column {name}, got {column.type}")
+    if column.null_count and missing >= 0:
+        raise InputError(f"{path}: expected no empty cells in column {name}, got some")
+    return np.asarray(column.cast(pa.int64()).fill_null(-1), dtype=np.int64)
+
+
+def _floats(column: pa.Array, name: str, path: Path) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        raise InputError(f"{path}: expected numbers in column {name}, got {column.type}")
+    return np.asarray(column.cast(pa.float64()).fill_null(float("nan")), dtype=np.float64)
+
+
+def _booleans(column: pa.Array, name: str, path: Path) -> NDArray[np.bool_]:
+    import pyarrow as pa
+
+    if not pa.types.is_boolean(column.type):
+        raise InputError(f"{path}: expected true or false in column {name}, got {column.type}")
+    return np.asarray(column.fill_null(False), dtype=bool)
