@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import shutil
@@ -21,12 +22,70 @@ def atomic(path: Path) -> Iterator[Path]:
     temporary = temporary_sibling(path)
     try:
         yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
-        os.replace(temporary, path)
+        settle(temporary, path)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
+    temporary = temporary_sibling(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        settle(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def settle(temporary: Path, path: Path) -> None:
+    """Give a finished file or folder its name so that a power loss cannot take it back.
+
+    The order matters: contents to the disk, then the name, then the folder that holds the name.
+    A file replaces a file; a folder replaces an empty folder and refuses another.
+    """
+    sync(temporary)
+    os.replace(temporary, path)
+    sync_entries(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or a folder with all that is in it, to the disk."""
+    if path.is_symlink():
+        return
+    if path.is_dir():
+        for inner in path.iterdir():
+            sync(inner)
+        sync_entries(path)
+        return
+    with open(path, "rb") as handle:
+        os.fsync(handle.fileno())
+
+
+def sync_entries(folder: Path) -> None:
+    """Bring a folder's list of names to the disk, where the system has a way to do that."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except PermissionError:  # a folder that may be written but not listed; any folder on Windows
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems
+            raise
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """``mkdir -p`` that survives a power loss: what is put into the folder would go with it."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_entries(path.parent)
 
 
 def temporary_sibling(path: Path) -> Path:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +13,7 @@ from distributed import Client, LocalCluster
 
 from adacorr.core.validation import InputError
 from adacorr.correction import Request, Settings, correct_table
+from adacorr.correction.cluster import connect
 
 FILES = 12
 
@@ -19,7 +21,7 @@ FILES = 12
 @pytest.fixture(scope="module")
 def client():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -136,3 +138,16 @@ def test_a_scheduler_that_dies_is_one_line_and_leaves_nothing(folder, tmp_path):
             process.kill()
             process.wait()
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scheduler.json"}
+
+
+def test_a_cluster_of_our_own_listens_on_loopback_only():
+    with connect(None):
+        own = psutil.Process()
+        listening = [
+            connection.laddr.ip
+            for process in (own, *own.children(recursive=True))
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+    assert len(listening) > 2
+    assert set(listening) == {"127.0.0.1"}

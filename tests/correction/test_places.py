@@ -5,12 +5,14 @@ import sys
 
 import pytest
 
-from adacorr.tables.places import arriving, atomic_folder, targets
+from adacorr.files import atomic_folder
+from adacorr.tables.places import arriving, targets
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from adacorr.tables.places import arriving, atomic_folder, targets
+from adacorr.files import atomic_folder
+from adacorr.tables.places import arriving, targets
 out, run = Path(sys.argv[1]), Path(sys.argv[2])
 with targets(out, ["table"], folder=False) as (target,), atomic_folder(run) as folder:
     (folder / "labels.parquet").write_text("half")

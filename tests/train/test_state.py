@@ -1,13 +1,15 @@
 import errno
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from torch import nn
 
 from adacorr.core.validation import InputError
-from adacorr.train import state
 from adacorr.train.state import (
     Checkpoint,
     flatten,
@@ -61,14 +63,14 @@ def test_damage_is_refused_and_the_one_before_is_used(tmp_path, name, damage):
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     saved(tmp_path, [1])
-    real = state._write_synced
+    real = Path.write_bytes
 
     def full(path, data):
         if path.name == "state.json":
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, data)
+        return real(path, data)
 
-    monkeypatch.setattr(state, "_write_synced", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space left"):
         saved(tmp_path, [2])
     assert [p.name for p in tmp_path.iterdir()] == ["epoch-000001"]
@@ -125,3 +127,62 @@ def test_the_second_process_is_told_who_holds_the_run(tmp_path):
     assert "since" in other.stderr
     with locked(tmp_path):  # free again
         pass
+
+
+@pytest.mark.parametrize("how", ["symlink", "hard link", "folder", "fifo", "large"])
+def test_a_lock_file_that_is_none_is_not_written_to(how, tmp_path):
+    """A run may come from anywhere: its .lock may point at a file of the user's."""
+    precious, run = tmp_path / "precious", tmp_path / "run"
+    run.mkdir()
+    precious.write_text("do not lose " * 100)
+    lock = run / ".lock"
+    make = {
+        "symlink": lambda: lock.symlink_to(precious),
+        "hard link": lambda: os.link(precious, lock),
+        "folder": lock.mkdir,
+        "fifo": lambda: os.mkfifo(lock),
+        "large": lambda: lock.write_text("do not lose " * 100),
+    }
+    make[how]()
+    with pytest.raises(InputError, match=r"\.lock: expected a lock file"), locked(run):
+        pytest.fail("it was locked")
+    assert precious.read_text() == "do not lose " * 100
+    if how == "large":
+        assert lock.read_text() == "do not lose " * 100
+
+
+def test_the_lock_goes_with_its_process_also_when_a_data_worker_outlives_it(tmp_path):
+    script = (
+        "import os, signal, sys, time; from pathlib import Path\n"
+        "from adacorr.train.state import locked\n"
+        "with locked(Path(sys.argv[1])):\n"
+        "    if os.fork() == 0:\n"
+        "        os.close(1)\n"
+        "        time.sleep(60)\n"
+        "        os._exit(0)\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    (child,) = psutil.Process(process.pid).children()
+    try:
+        with pytest.raises(InputError, match=f"held by process {process.pid} "), locked(tmp_path):
+            pytest.fail("two hold it")
+        process.kill()
+        process.wait()
+        with locked(tmp_path):
+            assert child.is_running()
+    finally:
+        child.kill()
+
+
+def test_checkpoints_behind_a_link_are_left_alone(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    saved(elsewhere, [1, 2])
+    (tmp_path / "checkpoint").symlink_to(elsewhere)
+    with pytest.raises(InputError, match="expected a folder inside the run directory"):
+        load_checkpoint(tmp_path / "checkpoint", never)

@@ -26,6 +26,7 @@ from adacorr.tables.sources import Source
 if TYPE_CHECKING:
     from distributed import Client
 
+LOOPBACK = "127.0.0.1"
 NO_WORKERS = 60.0  # seconds without any worker before we give up
 _POLL = 0.1
 Item = TypeVar("Item")
@@ -44,7 +45,11 @@ def connect(scheduler: str | None) -> Iterator[Client]:
     if scheduler is None:
         with (
             LocalCluster(
-                threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+                threads_per_worker=1,
+                host=LOOPBACK,  # nothing here asks who is there
+                dashboard_address=f"{LOOPBACK}:0",
+                worker_dashboard_address=f"{LOOPBACK}:0",
+                silence_logs=logging.CRITICAL,
             ) as cluster,
             Client(cluster) as client,
         ):

@@ -29,11 +29,12 @@ from adacorr.correction.result import TableResult
 from adacorr.correction.rundir import RunSink, write_config
 from adacorr.correction.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, paced, writing
 from adacorr.correction.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
+from adacorr.files import atomic_folder
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
-from adacorr.tables.places import Target, arriving, atomic_folder, targets
+from adacorr.tables.places import Target, arriving, targets
 from adacorr.tables.remote import Remote, is_url, without_file_scheme
 from adacorr.tables.sources import (
     Source,

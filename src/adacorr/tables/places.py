@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adacorr.core.validation import InputError
-from adacorr.files import temporary_sibling
+from adacorr.files import settle, sync, temporary_sibling
 from adacorr.tables.remote import Remote, talking
 
 
@@ -44,9 +44,9 @@ def targets(output: Path | Remote, names: Sequence[str], *, folder: bool) -> Ite
         yield [Target(waiting, name, output / name if folder else output) for name in names]
         _check_arrived(waiting, names, output)
         if folder:
-            os.rename(waiting, output)  # replaces an empty folder, refuses another
+            settle(waiting, output)
         else:
-            os.replace(waiting / names[0], output)
+            settle(waiting / names[0], output)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
 
@@ -101,21 +101,8 @@ def arriving(target: Target) -> Iterator[Path]:
     temporary = parts / uuid.uuid4().hex
     try:
         yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
+        sync(temporary)  # here too: another machine's fsync does not reach this one's memory
         os.replace(temporary, target.waiting / target.name)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-
-
-@contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling folder; it takes the name `path` only if the block succeeds."""
-    temporary = temporary_sibling(path)
-    temporary.mkdir()
-    try:
-        yield temporary
-        os.rename(temporary, path)  # replaces an empty folder, refuses another
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -8,12 +8,14 @@ seeded by (seed, epoch), see :func:`stream`.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from adacorr.core.validation import InputError
+from adacorr.files import make_folder, settle
 
 KEEP = 2
 
@@ -69,7 +72,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     final = folder / f"epoch-{checkpoint.epoch:06d}"
     temporary = folder / f".{final.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
+    make_folder(folder)
+    temporary.mkdir()
     try:
         files = {
             "tensors.safetensors": save(_unshared(checkpoint.tensors)),
@@ -77,9 +81,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         }
         manifest = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
         for name, data in {**files, "manifest.json": json.dumps(manifest).encode()}.items():
-            _write_synced(temporary / name, data)
+            (temporary / name).write_bytes(data)
         shutil.rmtree(final, ignore_errors=True)
-        os.rename(temporary, final)
+        settle(temporary, final)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -89,6 +93,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
     """The newest whole checkpoint; a damaged one is named in a warning and passed over."""
+    if folder.is_symlink():  # old checkpoints are removed from it
+        raise InputError(f"{folder}: expected a folder inside the run directory, got a link")
     for path in _found(folder):
         try:
             return _read(path)
@@ -121,13 +127,6 @@ def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return out
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-
-
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Per-parameter state as named tensors (hyper-parameters come from the settings)."""
     return {
@@ -153,23 +152,58 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+_MAX_OWNER = 1000  # bytes of a lock file: who holds it
+_locks: set[int] = set()
+
+
 @contextmanager
 def locked(run_dir: Path) -> Iterator[None]:
     """Hold the run directory; a second run is told who has it."""
     if run_dir.is_file():
         raise InputError(f"{run_dir}: expected a run directory or a new name, got a file")
-    run_dir.mkdir(parents=True, exist_ok=True)
-    with open(run_dir / ".lock", "a+") as handle:
+    make_folder(run_dir)
+    lock = _open_lock(run_dir / ".lock")
+    _locks.add(lock)
+    try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            handle.seek(0)
+            owner = os.pread(lock, _MAX_OWNER, 0).decode(errors="replace").strip()
             raise InputError(
                 f"{run_dir}: expected a run directory that nobody is writing, "
-                f"got one held by {handle.read().strip() or 'another process'}"
+                f"got one held by {owner or 'another process'}"
             ) from None
-        handle.truncate(0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}")
-        handle.flush()
+        owner = f"process {os.getpid()} on {socket.gethostname()} since {since}".encode()
+        os.pwrite(lock, owner, 0)
+        os.ftruncate(lock, len(owner))
         yield
+    finally:
+        if lock in _locks:
+            _locks.remove(lock)
+            os.close(lock)
+
+
+def _open_lock(path: Path) -> int:
+    """The lock file of a run that may come from anywhere: what it is not must not be written to."""
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        lock = os.open(path, flags, 0o644)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise InputError(f"{path}: expected a lock file, got a link, folder or device") from None
+    found = os.fstat(lock)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > _MAX_OWNER:
+        os.close(lock)
+        raise InputError(f"{path}: expected a lock file of adacorr, got another file")
+    return lock
+
+
+def _leave_locks() -> None:
+    """A data worker must not keep the lock of a run whose own process was killed."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+os.register_at_fork(after_in_child=_leave_locks)

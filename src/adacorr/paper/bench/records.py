@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from adacorr.core.validation import InputError
+from adacorr.files import make_folder, sync_entries
 
 Record = dict[str, Any]
 
@@ -52,7 +53,7 @@ class RecordFile:
     @contextmanager
     def open(self) -> Iterator[RecordFile]:
         """Hold the file for this process alone."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         with open(self.path, "a+b") as self._handle:
             try:
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,6 +62,7 @@ class RecordFile:
                     f"{self.path}: expected no other writer, got another bench run at work on it"
                 ) from None
             self._cut_partial_line()
+            sync_entries(self.path.parent)
             yield self
 
     def _cut_partial_line(self) -> None:
