@@ -155,6 +155,7 @@ def test_run_directory_and_report(run_cli, tmp_path):
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
         "config.toml",
         "labels.parquet",
+        "manifest.json",
         "pred_probs.npy",
     ]
     page.unlink()

@@ -31,6 +31,7 @@ from adacorr.correction.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_s
 from adacorr.correction.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
 from adacorr.files import atomic_folder
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
+from adacorr.runs.manifest import sealed
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
@@ -375,6 +376,7 @@ def _write(
         if outputs.run_dir is not None:
             stack.enter_context(writing(outputs.run_dir))
             run_folder = stack.enter_context(atomic_folder(outputs.run_dir))
+            stack.enter_context(sealed(run_folder))
             sink = RunSink(run_folder, rows, plan)
             also = stack.enter_context(completing(sink, outputs.run_dir))
         stats = Stats()

@@ -124,8 +124,8 @@ def sample_rows(data: RunData, seed: int = 0) -> Sample | None:
     for batch in data.batches():
         first, last = np.searchsorted(rows, (batch.start, batch.start + len(batch.given)))
         labels[first:last] = batch.given[rows[first:last] - batch.start]
-    probs = data.pred_probs if limit == data.n else data.pred_probs[rows]
-    return Sample(labels, np.asarray(probs), limit == data.n)
+    probs = data.pred_probs[:] if limit == data.n else data.pred_probs[rows]
+    return Sample(labels, probs, limit == data.n)
 
 
 @dataclass

@@ -7,6 +7,7 @@
                        look at), truth and id (the user's name of a sample) where known
     pred_probs.npy     (N, K) float32
     model.safetensors  weights
+    manifest.json      SHA-256 of these five, once the run is finished
     checkpoint/        what resume needs
     report.html, review.sqlite
 
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
+from adacorr.runs.manifest import CheckedRows, check, seal, unseal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +97,9 @@ def add_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
 
     table = pq.read_table(path)
     old = {name: table[name].to_numpy() for name in table.column_names}
+    unseal(path.parent, [path.name])
     write_labels(path, {**old, **columns})
+    seal(path.parent, [path.name])
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ class Run:
 
     def config(self) -> dict[str, Any]:
         path = self.file("config.toml")
+        check(path)
         try:
             return tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -143,6 +148,7 @@ class Run:
         path = self.file("metrics.jsonl")
         if not path.is_file():
             return []
+        check(path)
         records = []
         for line in path.read_text(encoding="utf-8").splitlines():
             with suppress(json.JSONDecodeError):
@@ -155,6 +161,7 @@ class Run:
         import pyarrow.parquet as pq
 
         path = self.file("labels.parquet")
+        check(path)
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowInvalid) as error:
@@ -164,7 +171,7 @@ class Run:
             raise InputError(f"{path}: expected columns {REQUIRED_COLUMNS}, got none of {missing}")
         return table
 
-    def pred_probs(self) -> NDArray[np.floating] | None:
+    def pred_probs(self) -> CheckedRows | None:
         """(N, K) probabilities as a read-only memory map, or None when the run has none."""
         path = self.file("pred_probs.npy")
         if not path.is_file():
@@ -172,6 +179,9 @@ class Run:
         try:
             with warnings.catch_warnings():  # about headers written by Python 2
                 warnings.simplefilter("ignore")
-                return np.load(path, mmap_mode="r", allow_pickle=False)
+                array = np.load(path, mmap_mode="r", allow_pickle=False)
         except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
             raise InputError(f"{path}: expected a plain .npy array, got {error}") from error
+        if not isinstance(array, np.memmap):
+            raise InputError(f"{path}: expected one .npy array, got something else")
+        return CheckedRows(path, array)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.runs.directory import MAX_CLASSES, REQUIRED_COLUMNS, Run
+from adacorr.runs.manifest import CheckedRows, check
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,13 +81,14 @@ class RunData:
     class_names: tuple[str, ...]
     n: int
     columns: tuple[str, ...]
-    pred_probs: NDArray[np.floating] | None
+    pred_probs: CheckedRows | None
 
     @classmethod
     def open(cls, run: Run) -> RunData:
         """Open `run`, or raise one line that names the file and what is wrong with it."""
         for name in ("config.toml", "labels.parquet", "metrics.jsonl", "pred_probs.npy"):
             _check_plain(run.file(name))
+        check(run.file("labels.parquet"))
         config = run.config()
         names = _class_names(run, config)
         n, columns = _table_shape(run.file("labels.parquet"))
@@ -183,7 +185,7 @@ def _table_shape(path: Path) -> tuple[int, tuple[str, ...]]:
     return n, columns
 
 
-def _pred_probs(run: Run, n: int, k: int) -> NDArray[np.floating] | None:
+def _pred_probs(run: Run, n: int, k: int) -> CheckedRows | None:
     probs = run.pred_probs()
     if probs is not None and (probs.shape != (n, k) or probs.dtype.kind != "f"):
         raise InputError(

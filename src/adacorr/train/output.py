@@ -22,6 +22,7 @@ from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
+from adacorr.runs.manifest import FILES, seal, unseal
 from adacorr.train.engine import Engine
 from adacorr.train.state import flatten, load_checkpoint, save_checkpoint
 
@@ -65,6 +66,7 @@ class RunWriter:
             self._save()
             write_toml(self.run.file("config.toml"), self.config)
         if first:
+            unseal(self.run.path, FILES)  # of a finished run that is resumed
             lines = [json.dumps(record) + "\n" for record in self.engine.state.history]
             with atomic(self.run.file("metrics.jsonl")) as path:
                 path.write_text("".join(lines), encoding="utf-8")
@@ -110,6 +112,7 @@ class RunWriter:
                 columns["confidence"] = assessment.confidence
             write_labels(self.run.file("labels.parquet"), columns)
             self._write_result(labels != given, assessment)
+            seal(self.run.path, FILES)
         self.engine.ranks.barrier()
         return self.run
 

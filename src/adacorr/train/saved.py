@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from adacorr.core.validation import InputError, check_fields
 from adacorr.runs.directory import Run
+from adacorr.runs.manifest import check
 from adacorr.train.batches import Kind, Scaling
 from adacorr.train.engine import Model
 from adacorr.train.fitting import NetLike, net_factory
@@ -100,6 +101,7 @@ class _About:
 
 def _read_weights(run: Run) -> tuple[dict[str, torch.Tensor], _About]:
     path = run.file("model.safetensors")
+    check(path)
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
