@@ -232,3 +232,37 @@ def test_a_read_only_run_is_said(make_run):
             os.chmod(path, 0o755)
     assert "can be written" in said
     assert len(said.splitlines()) == 1
+
+
+def test_no_flipped_bit_changes_a_decision(make_run, open_store, tmp_path):
+    """Refused, or without effect: 300 single bits all over the file."""
+    run = make_run(n=2000)
+    store = open_store(run)
+    choices = [("accept", None), ("reject", None), ("other", 1), ("skip", None)]
+    said = [Decision(i, *choices[i % 4]) for i in range(len(store.flips))]
+    assert store.decide(said, "Ann") == []
+    store.undo("Ann")
+    wanted = store.state.copy(), store.label.copy(), store.reviewers()
+    store.close()
+    path = run.file(DATABASE)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for bit in rng.integers(0, 8 * len(whole), 300).tolist():
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            store = open_store(run)
+        except InputError as error:
+            assert "review.sqlite: expected" in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            found = store.state.copy(), store.label.copy(), store.reviewers()
+            store.close()
+            assert np.array_equal(found[0], wanted[0]), bit
+            assert np.array_equal(found[1], wanted[1]), bit
+            assert found[2] == wanted[2], bit
+        for extra in ("-wal", "-shm"):
+            path.with_name(path.name + extra).unlink(missing_ok=True)
+    assert refused > 100

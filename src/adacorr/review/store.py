@@ -39,6 +39,10 @@ _TABLES = (
     "CREATE INDEX log_row ON log (row, id)",
     "CREATE INDEX log_reviewer ON log (reviewer, id)",
 )
+_COPIES = {  # of what decides and is in no other index
+    "log_copy": "log (choice, label, undoes)",
+    "meta_copy": "meta (key, value)",
+}
 _STANDING = "choice != 'undo' AND NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undoes = log.id)"
 
 
@@ -194,7 +198,25 @@ class Store:
         self._db.execute("PRAGMA synchronous = FULL")
         if empty:
             self._create()
+        self._check_whole()
         self._check_run()
+
+    def _check_whole(self) -> None:
+        """Compare the log with its indices: a flipped bit in either would be another decision.
+
+        Every column that decides is in an index, so that a damaged value disagrees with its copy.
+        """
+        known = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+        if not known >= set(_COPIES):
+            with self._write():  # a new file, or one of an earlier version
+                for name, columns in _COPIES.items():
+                    self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
+        (found,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            reason = " ".join(found.split())
+            raise InputError(
+                f"{self.path}: expected decisions as they were saved, got a damaged file: {reason}"
+            )
 
     def _create(self) -> None:
         with self._write():
