@@ -121,3 +121,21 @@ def test_bad_data_is_one_line():
     table = make_source(X, CPU)
     with pytest.raises(InputError, match="augment: expected uint8 images"):
         make_feed(table, fit_scaling(table, np.array([0, 1])), True)
+
+
+def test_clouds_are_jittered_in_training_only_and_the_same_for_any_number_of_ranks():
+    clouds = np.random.default_rng(0).normal(size=(8, 50, 3)).astype(np.float32)
+    source = make_source(clouds, CPU)
+    feed = make_feed(source, fit_scaling(source, np.arange(8)), True)
+    assert not make_feed(source, feed.scaling, None).augment
+    rows = [torch.arange(8)]
+
+    def training(part):
+        return next(iter(feed.training(rows, part, torch.Generator().manual_seed(3))))
+
+    moved = training(lambda batch: batch) - torch.from_numpy(clouds)
+    assert 0.008 < moved.std().item() < 0.011
+    assert moved.abs().max().item() <= 0.05 + 1e-6
+    halves = [training(lambda batch, i=i: batch[i::2]) for i in range(2)]
+    np.testing.assert_array_equal(halves[1], training(lambda batch: batch)[1::2])
+    assert next(feed.evaluation(rows)).equal(torch.from_numpy(clouds))

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import InputError
 from adacorr.train import METHODS, Settings, Standard, fit
-from adacorr.train.engine import BUILD, NET, ORDER, Engine, learning_rate
+from adacorr.train.engine import BUILD, NET, ORDER, Engine, learning_rate, make_optimizer
 from adacorr.train.fitting import make_job, read_labels
 from adacorr.train.methods.base import DROPPED
 from adacorr.train.ranks import Ranks
@@ -195,3 +195,33 @@ def test_a_worker_that_dies_during_a_step_is_one_line(blobs, mlp):
     X, _, y = blobs
     with pytest.raises(InputError, match=r"workers: expected .*, got: DataLoader worker \(pid 7\)"):
         fit(mlp, X, y, method=Standard(), epochs=2, progress=DeadWorker())
+
+
+def test_radamw_takes_the_decay_apart_from_the_gradient():
+    """Where the gradient is zero only the decay is left: weights shrink by 1 - lr * decay."""
+    weights = {}
+    for name in ("radam", "radamw"):
+        net = torch.nn.Linear(3, 2)
+        torch.nn.init.ones_(net.weight)
+        settings = Settings(optimizer=name, lr=0.1, weight_decay=0.5)
+        optimizer = make_optimizer(settings, [net])
+        (0 * net(torch.ones(1, 3)).sum()).backward()
+        for _ in range(20):  # the first few steps of RAdam are plain ones
+            optimizer.step()
+        weights[name] = net.weight[0, 0].item()
+    assert weights["radamw"] == pytest.approx((1 - 0.1 * 0.5) ** 20)
+    assert weights["radam"] != pytest.approx(weights["radamw"], abs=0.01)
+
+
+def test_the_users_cudnn_stays_on_while_training(blobs, mlp):
+    """Flags that are not named would be switched off by torch for the length of the run."""
+    X, _, given = blobs
+    cudnn, seen = torch.backends.cudnn, []
+
+    def look(_):
+        seen.append((cudnn.enabled, cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32))
+
+    before = cudnn.enabled, cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32
+    fit(mlp, X, given, method=Standard(), epochs=1, on_epoch=look)
+    assert seen == [(True, True, False, before[3])]
+    assert (cudnn.enabled, cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32) == before

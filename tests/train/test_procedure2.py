@@ -15,7 +15,8 @@ from adacorr.train.methods import AdaCorr
 from adacorr.train.state import stream, stream_seed
 
 N, D, K, EPOCHS, BATCH, SEED = 90, 4, 3, 12, 16, 5
-M, CORRECT_AFTER, REFRESH_AFTER = 3, 2, 6
+M, CORRECT_AFTER, REFRESH_AFTER = 3, 2, 6  # Procedure 2
+START, UPDATE, INTERVAL = 3, 4, 5  # the released code's names
 
 
 def make_net(k: int) -> nn.Module:
@@ -95,22 +96,22 @@ class Oracle:
             yield used, f_r, self.train(epoch, f_r, 1.0)
 
     def released(self):
-        """The released code's variant: rolling mean, falling delta, snapshot labels."""
-        held, last = None, []
-        for epoch in range(1, EPOCHS + 1):
-            if epoch >= M + CORRECT_AFTER:
+        """The released code's loop: epochs from 0, labels and snapshot change after an epoch."""
+        held, last = None, [None] * 10
+        for epoch in range(EPOCHS):
+            used, target = list(self.labels), held
+            loss = self.train(epoch + 1, target, 0.9)
+            last[epoch % 10] = [list(row) for row in self.seen]
+            if epoch in (START - 1, START + INTERVAL - 1):
+                held = [[float(c == label) for c in range(K)] for label in self.labels]
+            if epoch >= UPDATE:
+                seen = [f for f in last if f is not None]
                 mean = [
-                    [sum(f[i][c] for f in last) / len(last) for c in range(K)] for i in range(N)
+                    [sum(f[i][c] for f in seen) / len(seen) for c in range(K)] for i in range(N)
                 ]
                 step = 0.02 * 180 / EPOCHS
-                delta = 1 / (1.2 + step * (epoch - (M + CORRECT_AFTER) + 1))
-                self.labels = flip(self.labels, mean, delta)
-            if epoch in (M + 1, M + REFRESH_AFTER):
-                held = [[float(c == label) for c in range(K)] for label in self.labels]
-            used = list(self.labels)
-            loss = self.train(epoch, held, 0.9)
-            last = [*last, [list(row) for row in self.seen]][-10:]
-            yield used, held, loss
+                self.labels = flip(self.labels, mean, 1 / (1.2 + step * (epoch - UPDATE + 1)))
+            yield used, target, loss
 
 
 def engine_run(problem, method):
@@ -143,11 +144,20 @@ def engine_run(problem, method):
     return lines
 
 
+METHODS = {
+    "paper": AdaCorr(burn_in=M, correct_after=CORRECT_AFTER, refresh_after=REFRESH_AFTER),
+    "released": AdaCorr(
+        recipe="released",
+        burn_in=START,
+        correct_after=UPDATE + 2 - START,
+        refresh_after=INTERVAL + 1,
+    ),
+}
+
+
 @pytest.mark.parametrize("recipe", ["paper", "released"])
 def test_labels_snapshot_and_losses_equal_the_loop(problem, recipe):
-    method = AdaCorr(
-        recipe=recipe, burn_in=M, correct_after=CORRECT_AFTER, refresh_after=REFRESH_AFTER
-    )
+    method = METHODS[recipe]
     got = engine_run(problem, method)
     oracle = Oracle(*problem)
     expected = list(oracle.paper(0.9) if recipe == "paper" else oracle.released())
@@ -163,11 +173,20 @@ def test_labels_snapshot_and_losses_equal_the_loop(problem, recipe):
     assert expected[M][1] != expected[-1][1]  # and the snapshot was renewed
 
 
-def test_scaled_epochs_are_the_papers_own_at_180():
+@pytest.mark.parametrize(
+    ("recipe", "own"),
+    [
+        ("paper", (30, 10, 40)),
+        # start 25, update 30, interval 40, counted from 0 and applied after the epoch
+        ("released", (25, 30 + 2 - 25, 40 + 1)),
+    ],
+)
+def test_epochs_are_the_sources_own_at_180_and_scaled_to_shorter_runs(recipe, own):
     from adacorr.train.methods.base import Setting
 
-    for epochs, expected in ((180, (30, 10, 40)), (30, (5, 2, 7))):
-        method = AdaCorr(burn_in=None)
+    for epochs in (180, 30):
+        method = AdaCorr(recipe=recipe, burn_in=None)
         labels = torch.zeros(4, dtype=torch.long)
         method.start(Setting(labels, K, epochs, torch.device("cpu")))
+        expected = tuple(max(1, round(e * epochs / 180)) for e in own)
         assert (method._m, method._correct, method._refresh) == expected

@@ -25,6 +25,7 @@ from adacorr.core.validation import InputError
 Kind = Literal["image", "table", "as_is"]
 
 SCALING_SAMPLES = 4096  # enough for a mean and a deviation per channel
+JITTER, JITTER_LIMIT = 0.01, 0.05  # of a cloud in the unit ball, as in PointNet's own training
 
 
 def kind_of(sample: NDArray[Any] | Tensor) -> Kind:
@@ -234,6 +235,11 @@ def crop_flip(raw: Tensor, shift: Tensor, flip: Tensor, pad: int) -> Tensor:
     return padded[batch, row[:, :, None], column[:, None, :]]
 
 
+def jitter(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Small moves of every coordinate of (B, P, 3) clouds: normal, cut off."""
+    return (JITTER * torch.randn(*shape, generator=generator)).clamp_(-JITTER_LIMIT, JITTER_LIMIT)
+
+
 @dataclass(frozen=True)
 class Feed:
     """A source with its scaling: batches of network input for training and for evaluation."""
@@ -257,18 +263,26 @@ class Feed:
         if not self.augment:
             yield from self.evaluation(parts)
             return
-        pad = max(1, self.source.shape[0] // 8)
         for index, raw in zip(batches, self.source.batches(parts), strict=True):
-            shift = torch.randint(0, 2 * pad + 1, (len(index), 2), generator=generator)
-            flip = torch.rand(len(index), generator=generator) < 0.5
-            shift, flip = (part(draw).to(raw.device) for draw in (shift, flip))
-            yield self.scaling(crop_flip(raw, shift, flip, pad))
+            yield self.scaling(self._augmented(raw, len(index), part, generator))
+
+    def _augmented(
+        self, raw: Tensor, n: int, part: Callable[[Tensor], Tensor], generator: torch.Generator
+    ) -> Tensor:
+        """This rank's samples, changed by its part of what is drawn for all `n` of the batch."""
+        if self.source.kind != "image":
+            return raw + part(jitter((n, *raw.shape[1:]), generator)).to(raw)
+        pad = max(1, self.source.shape[0] // 8)
+        shift = torch.randint(0, 2 * pad + 1, (n, 2), generator=generator)
+        flip = torch.rand(n, generator=generator) < 0.5
+        return crop_flip(raw, part(shift).to(raw.device), part(flip).to(raw.device), pad)
 
 
 def make_feed(source: Source, scaling: Scaling, augment: bool | None) -> Feed:
     """`augment` None means: colour images only (digits must not be mirrored)."""
     if augment is None:
         augment = source.kind == "image" and source.shape[-1] == 3
-    if augment and source.kind != "image":
-        raise InputError("augment: expected uint8 images to crop and flip, got other data")
+    cloud = source.kind == "as_is" and len(source.shape) == 2 and source.shape[1] == 3
+    if augment and not (source.kind == "image" or cloud):
+        raise InputError("augment: expected uint8 images or point clouds (P, 3), got other data")
     return Feed(source, scaling, augment)

@@ -418,7 +418,11 @@ def make_optimizer(settings: Settings, nets: list[nn.Module]) -> torch.optim.Opt
             parameters, settings.lr, momentum=0.9, weight_decay=settings.weight_decay
         )
     return torch.optim.RAdam(
-        parameters, settings.lr, weight_decay=settings.weight_decay, foreach=True
+        parameters,
+        settings.lr,
+        weight_decay=settings.weight_decay,
+        decoupled_weight_decay=settings.optimizer == "radamw",
+        foreach=True,
     )
 
 

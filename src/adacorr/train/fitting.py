@@ -70,7 +70,7 @@ def fit(
     batch_size: int = Settings.batch_size,
     lr: float = Settings.lr,
     weight_decay: float = Settings.weight_decay,
-    optimizer: Literal["radam", "sgd"] = Settings.optimizer,
+    optimizer: Literal["radam", "radamw", "sgd"] = Settings.optimizer,
     seed: int = Settings.seed,
     augment: bool | None = Settings.augment,
     workers: int = Settings.workers,
@@ -150,7 +150,11 @@ def default_method() -> Method:
 
 
 def _deterministic():
-    return torch.backends.cudnn.flags(deterministic=True, benchmark=False)
+    """The same numbers every time; whatever is not named here would be switched off."""
+    cudnn = torch.backends.cudnn
+    return cudnn.flags(
+        enabled=cudnn.enabled, deterministic=True, benchmark=False, allow_tf32=cudnn.allow_tf32
+    )
 
 
 # -- what the user passed, checked ---------------------------------------------------------------

@@ -34,13 +34,16 @@ class Settings:
     lr
         Learning rate; halved after each third of a stage (the paper: every 60 of 180 epochs).
     weight_decay
-        L2 penalty; the released code's value, the paper gives none.
+        The released code's value; the paper gives none. An L2 penalty in the gradient for radam and
+        sgd; radamw shrinks the weights by it apart from the gradient, as the released code does.
     optimizer
-        RAdam as in the paper, or SGD with momentum 0.9 (its Clothing1M runs).
+        RAdam as in the paper, radamw with the released code's decay, or SGD with momentum 0.9 (the
+        paper's Clothing1M runs).
     seed
         Everything random follows from it.
     augment
-        Random crops and horizontal flips of images; by default of colour images only.
+        Random crops and horizontal flips of images, jitter of point clouds; by default of colour
+        images only.
     workers
         Processes that load samples of a dataset which is not in memory.
     mixed_precision
@@ -51,7 +54,7 @@ class Settings:
     batch_size: int = 128
     lr: float = 1e-3
     weight_decay: float = 5e-4
-    optimizer: Literal["radam", "sgd"] = "radam"
+    optimizer: Literal["radam", "radamw", "sgd"] = "radam"
     seed: int = 0
     augment: bool | None = None
     workers: int = 0
@@ -62,7 +65,8 @@ class Settings:
         _check(self.batch_size >= 2, "batch_size", "at least 2", self.batch_size)
         _check(0 < self.lr < float("inf"), "lr", "a positive number", self.lr)
         _check(0 <= self.weight_decay < float("inf"), "weight_decay", ">= 0", self.weight_decay)
-        _check(self.optimizer in ("radam", "sgd"), "optimizer", "radam or sgd", self.optimizer)
+        known = self.optimizer in ("radam", "radamw", "sgd")
+        _check(known, "optimizer", "radam, radamw or sgd", self.optimizer)
         _check(self.seed >= 0, "seed", "an integer >= 0", self.seed)
         _check(self.workers >= 0, "workers", "an integer >= 0", self.workers)
         known = self.mixed_precision in ("no", "bf16")

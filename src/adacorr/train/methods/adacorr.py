@@ -22,7 +22,11 @@ PAPER_EPOCHS = 180  # the run length that the epochs of a recipe refer to
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything in which the paper and the released code differ; epochs are of a run of 180."""
+    """Everything in which the paper and the released code differ; epochs are of a run of 180.
+
+    The released code counts epochs from 0 and changes labels after an epoch, not before it: its
+    start 25 and update 30 are a burn-in of 25 epochs and a first correction before the 32nd.
+    """
 
     burn_in: int
     correct_after: int
@@ -36,7 +40,7 @@ class Recipe:
 
 RECIPES = {
     "paper": Recipe(30, 10, 40, "fresh", 1, 0.9, 1.0, "predictions"),
-    "released": Recipe(25, 5, 40, "running", 10, "falling", 0.9, "labels"),
+    "released": Recipe(25, 7, 41, "running", 10, "falling", 0.9, "labels"),
 }
 
 
@@ -181,7 +185,7 @@ class AdaCorr(Method):
         if snapshot and self._soft:
             self._snapshot.take(f)
         elif snapshot:
-            self._held = labels.clone()
+            self._held = end.labels.clone()  # as they were before this correction
         return labels
 
     def _corrected(self, labels: Tensor, f: Tensor, after: int) -> Tensor:
