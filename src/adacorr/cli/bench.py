@@ -41,7 +41,7 @@ def run(
     dry_run
         Check the grid and say what would run.
     smoke
-        Try every dataset and method once, tiny (one epoch, 64 samples), before the real run.
+        Try every dataset and method once, tiny (3 epochs, 64 samples), before the real run.
     json
         Print the counts as JSON.
     quiet

@@ -90,6 +90,34 @@ def test_mistakes_are_one_line_naming_the_file(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_kind_of_noise_and_a_method_may_have_settings_of_their_own(tmp_path):
+    """Later tables win: grid, dataset, kind of noise, rate of noise, method's own training."""
+    text = GRID.replace('["uniform:0.4"]', '["uniform:0.4", "uniform:0.8", "pair:0.2"]')
+    text = text.replace("[method.mine]", "[method.mine]\ntrain = { batch_size = 64 }")
+    text += """
+[dataset.mnist.noise.pair.method.mine]
+delta = 0.6
+[dataset.mnist.noise."uniform:0.8"]
+lr = 2e-3
+[dataset.mnist.noise."uniform:0.8".method.mine]
+delta = 0.7
+train = { batch_size = 32 }
+"""
+    cells = {(c.dataset, c.noise, c.method): c for c in read_grid(write(tmp_path, text)).cells}
+    assert cells["mnist", "uniform:0.4", "mine"].fields["delta"] == 0.5
+    assert cells["mnist", "pair:0.2", "mine"].fields["delta"] == 0.6
+    special = cells["mnist", "uniform:0.8", "mine"]
+    assert special.fields == {"method": "adacorr", "delta": 0.7}
+    assert special.train == {"epochs": 5, "net": "cnn", "lr": 2e-3, "batch_size": 32}
+    assert cells["mnist", "pair:0.2", "mine"].train["batch_size"] == 64
+    assert cells["mnist", "uniform:0.8", "standard"].train == {
+        "epochs": 5,
+        "net": "cnn",
+        "lr": 2e-3,
+    }
+    assert cells["digits", "uniform:0.8", "mine"].train["epochs"] == 3
+
+
 def test_missing_file():
     with pytest.raises(InputError, match="no such file"):
         read_grid("nowhere.toml")
@@ -100,4 +128,6 @@ def test_smoke_tries_each_dataset_and_method_once_and_small(tmp_path):
     assert [(c.dataset, c.method) for c in grid.cells] == [
         ("digits", "standard"), ("digits", "mine"), ("mnist", "standard"), ("mnist", "mine")
     ]  # fmt: skip
-    assert all(c.train["epochs"] == 1 and c.data["subset"] == 64 for c in grid.cells)
+    for cell in grid.cells:
+        assert cell.train["epochs"] == 3
+        assert cell.data == {"subset": 64, "test_subset": 32}

@@ -10,12 +10,16 @@ seeds = [1, 2, 3]
 epochs = 30
 net = "cnn"
 
-[dataset.mnist]                          # overrides for one dataset: subset, and [train] keys
+[dataset.mnist]                          # for one dataset: subset, paper_split, and [train] keys
 subset = 10000
+
+[dataset.mnist.noise.pair]               # for one kind of noise on it ("uniform:0.8": one rate)
+lr = 5e-4
 
 [method.adacorr-released]                # a name of your own: a method and its fields
 method = "adacorr"
 recipe = "released"
+train = { optimizer = "radamw" }         # and [train] keys of its own
 
 [[extra]]                                # further cells, same keys as above
 noise = ["none"]
@@ -35,7 +39,9 @@ from adacorr.core.validation import InputError
 
 AXES = ("datasets", "noise", "methods", "seeds")
 TABLES = ("train", "dataset", "method")
-DATASET_KEYS = ("subset", "image_size")
+DATASET_KEYS = {"subset": int, "image_size": int, "paper_split": bool, "test_subset": int}
+SMOKE_SAMPLES, SMOKE_TEST, SMOKE_EPOCHS = 64, 32, 3
+"""Three epochs: a method with two stages and a warm-up needs them."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,11 @@ class Grid:
 
 
 def smoke(grid: Grid) -> Grid:
-    """The same cells at a size that takes minutes: first seed and noise, one epoch, 64 samples."""
+    """The same cells at a size that takes minutes: first seed and noise, few samples and epochs."""
     seen: dict[tuple[str, str], Cell] = {}
     for cell in grid.cells:
-        small = replace(cell, data=cell.data | {"subset": 64}, train=cell.train | {"epochs": 1})
+        data = cell.data | {"subset": SMOKE_SAMPLES, "test_subset": SMOKE_TEST}
+        small = replace(cell, data=data, train=cell.train | {"epochs": SMOKE_EPOCHS})
         seen.setdefault((cell.dataset, cell.method), small)
     return Grid(f"{grid.name}-smoke", tuple(seen.values()))
 
@@ -125,22 +132,37 @@ def _block_cells(block: dict[str, Any], path: Path) -> list[Cell]:
 def _cell(
     block: dict[str, Any], dataset: str, noise: str, method: str, seed: int, path: Path
 ) -> Cell:
-    def table(parent: dict[str, Any], name: str, place: str) -> dict[str, Any]:
-        found = parent.get(name, {})
-        if not isinstance(found, dict):
-            raise InputError(f"{path}: expected a table [{place}], got {found!r}")
-        return dict(found)
-
-    own = table(table(block, "dataset", "dataset"), dataset, f"dataset.{dataset}")
-    data = {key: own.pop(key) for key in DATASET_KEYS if key in own}
+    """The cell's settings, from the general to the special: later tables win."""
+    places = [(block, "")]
+    if own := _table(block, ("dataset", dataset), path):
+        places.append((own, f"dataset.{dataset}."))
+        kinds = (noise.partition(":")[0], noise)  # the kind, then this rate of it
+        above = f"dataset.{dataset}."
+        places += [(_table(own, ("noise", n), path, above), f"{above}noise.{n}.") for n in kinds]
+    train: dict[str, Any] = _table(block, ("train",), path)
+    fields: dict[str, Any] = {}
+    for table, place in places:
+        if place:
+            train |= {k: v for k, v in table.items() if k not in ("method", "noise")}
+        fields |= _table(table, ("method", method), path, place)
+    data = {key: train.pop(key) for key in DATASET_KEYS if key in train}
     for key, value in data.items():
-        if type(value) is not int:
-            raise InputError(f"{path}: expected {key} of type int, got {value!r}")
-    fields = table(table(block, "method", "method"), method, f"method.{method}")
-    # A dataset may set the fields of a method as well: [dataset.mnist.method.adacorr]
-    more = table(own, "method", f"dataset.{dataset}.method")
-    own.pop("method", None)
-    fields.update(table(more, method, f"dataset.{dataset}.method.{method}"))
+        if type(value) is not DATASET_KEYS[key]:
+            kind = DATASET_KEYS[key].__name__
+            raise InputError(f"{path}: expected {key} of type {kind}, got {value!r}")
+    train |= _table(fields, ("train",), path, f"method.{method}.")
+    fields.pop("train", None)
     fields.setdefault("method", method)
-    train = table(block, "train", "train")
-    return Cell(dataset, noise, method, seed, data, {**train, **own}, fields)
+    return Cell(dataset, noise, method, seed, data, train, fields)
+
+
+def _table(
+    parent: dict[str, Any], names: tuple[str, ...], path: Path, place: str = ""
+) -> dict[str, Any]:
+    """A copy of the table at `names` below `parent`; empty where there is none."""
+    found: Any = parent
+    for name in names:
+        found, place = found.get(name, {}), f"{place}{name}."
+        if not isinstance(found, dict):
+            raise InputError(f"{path}: expected a table [{place[:-1]}], got {found!r}")
+    return dict(found)

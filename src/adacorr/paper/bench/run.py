@@ -14,7 +14,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from adacorr.core.validation import InputError, check_fields
 from adacorr.paper.bench.grid import Cell, Grid
 from adacorr.paper.bench.records import Record, RecordFile
 from adacorr.train.settings import Settings
+
+if TYPE_CHECKING:
+    from adacorr.data import Dataset
 
 SETTINGS = {field.name for field in dataclasses.fields(Settings)}
 CURVES = ("loss", "train_accuracy", "val_accuracy", "test_accuracy", "label_accuracy")
@@ -86,42 +89,55 @@ def _run_all(cells: Sequence[Cell], workers: int) -> Iterator[Record | Failure]:
     spawn = get_context("spawn")
     threads = max(1, cores() // workers)
     queue = iter(cells)
-    running: dict[Connection, tuple[BaseProcess, Cell]] = {}
+    running: dict[Connection, tuple[BaseProcess, Cell, int]] = {}
 
-    def start_next() -> None:
+    def start_next(slot: int) -> None:
         if (cell := next(queue, None)) is not None:
             receiver, sender = spawn.Pipe(duplex=False)
-            process = spawn.Process(target=_work, args=(cell, threads, sender), daemon=True)
+            process = spawn.Process(target=_work, args=(cell, threads, slot, sender), daemon=True)
             process.start()
             sender.close()
-            running[receiver] = (process, cell)
+            running[receiver] = (process, cell, slot)
 
-    for _ in range(workers):
-        start_next()
+    for slot in range(workers):
+        start_next(slot)
     while running:
         ready = wait(list(running))
         for receiver in [one for one in running if one in ready]:
-            process, cell = running.pop(receiver)
+            process, cell, slot = running.pop(receiver)
             try:
                 outcome = receiver.recv()
             except EOFError:
                 process.join()
                 outcome = Failure(cell, f"its process ended with code {process.exitcode}")
             process.join()
-            start_next()
+            start_next(slot)
             yield outcome
 
 
-def _work(cell: Cell, threads: int, sender: Connection) -> None:
-    """In the child: run the cell and send what came of it."""
+def _work(cell: Cell, threads: int, slot: int, sender: Connection) -> None:
+    """In the child: run the cell on this slot's GPU, if any, and send what came of it."""
     Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
+    if count := torch.cuda.device_count():  # asks the driver, starts nothing on a GPU yet
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        os.environ["CUDA_VISIBLE_DEVICES"] = device_of(slot, count, visible)
     try:
         sender.send(run_cell(cell))
     except (ValueError, OSError) as error:
         sender.send(Failure(cell, str(error)))
+
+
+def device_of(slot: int, count: int, visible: str | None) -> str:
+    """The one GPU that a worker may see, of `count` that the whole run may; in turn.
+
+    >>> [device_of(slot, 2, None) for slot in range(3)], device_of(1, 2, "4,6")
+    (['0', '1', '0'], '6')
+    """
+    names = visible.split(",") if visible else [str(i) for i in range(count)]
+    return names[slot % count]
 
 
 def _end_with_parent() -> None:
@@ -134,24 +150,19 @@ def _end_with_parent() -> None:
 
 def run_cell(cell: Cell) -> Record:
     """Load, corrupt, train, score."""
-    from adacorr.core import noise
-    from adacorr.data import load
     from adacorr.train import METHODS, fit
 
     started = time.perf_counter()
-    splits = load(cell.dataset, seed=cell.seed, **cell.data)
-    train, test = splits.train, splits.test
-    truth = train.truth if train.truth is not None else train.labels
-    given = train.labels
-    if cell.noise != "none":
-        T = noise.parse(cell.noise, train.n_classes)
-        given = noise.inject(truth, T, np.random.default_rng([cell.seed, 1]))
+    data = load_cell(cell)
+    train, test, truth = data.train, data.test, data.truth
     fields = {key: value for key, value in cell.fields.items() if key != "method"}
 
     def score(end: Any) -> dict[str, float]:
         """What the curves show beyond training's own metrics."""
-        rows = end.train_index
-        scores = {"label_accuracy": float((end.labels[rows] == truth[rows]).mean())}
+        scores = {}
+        if truth is not None:
+            rows = end.train_index
+            scores["label_accuracy"] = float((end.labels[rows] == truth[rows]).mean())
         if test is not None:
             scores["test_accuracy"] = accuracy(end.predict(test.features), test.labels)
         return scores
@@ -159,14 +170,64 @@ def run_cell(cell: Cell) -> Record:
     result = fit(
         cell.train.get("net"),
         train.features,
-        given,
+        train.labels,
         method=METHODS[cell.fields["method"]](**fields),
         seed=cell.seed,
         class_names=train.class_names,
+        validation=data.validation or 0.1,
         on_epoch=score,
         **{key: value for key, value in cell.train.items() if key != "net"},
     )
-    return _record(cell, result, given, truth, time.perf_counter() - started)
+    return _record(cell, result, train.labels, truth, time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class CellData:
+    """What a cell trains on; the truth is for scores only."""
+
+    train: Dataset  # with the labels that training gets
+    truth: NDArray[np.int64] | None  # None: nobody knows it (real noise)
+    validation: tuple[Any, NDArray[np.int64]] | None  # a part of its own, else None
+    test: Dataset | None
+
+
+def load_cell(cell: Cell) -> CellData:
+    """Labels are made wrong where the grid says so; the paper's validation part as well.
+
+    A validation part that the source itself brings (Clothing1M) is taken as it is.
+    """
+    from adacorr.data import load
+    from adacorr.data.splits import subset
+
+    data = dict(cell.data)
+    small = data.pop("test_subset", None)
+    splits = load(cell.dataset, seed=cell.seed, **data)
+    validation, test = (
+        part if part is None or small is None else subset(part, min(small, len(part)), cell.seed)
+        for part in (splits.validation, splits.test)
+    )
+    train, truth = noisy(splits.train, cell.noise, cell.seed)
+    held_out = None
+    if validation is not None:
+        if data.get("paper_split"):
+            validation, _ = noisy(validation, cell.noise, cell.seed + 1)
+        held_out = validation.features, validation.labels
+    return CellData(train, truth, held_out, test)
+
+
+def noisy(data: Dataset, noise: str, seed: int) -> tuple[Dataset, NDArray[np.int64] | None]:
+    """The data with wrong labels put in, and the truth: with noise "none" only where it is known.
+
+    Noise is put on the truth where that is known, else on the labels, which then are the truth.
+    """
+    from adacorr.core import noise as noises
+
+    if noise == "none":
+        return data, data.truth
+    truth = data.labels if data.truth is None else data.truth
+    T = noises.parse(noise, data.n_classes)
+    given = noises.inject(truth, T, np.random.default_rng([seed, 1]))
+    return dataclasses.replace(data, labels=given), truth
 
 
 def accuracy(pred_probs: NDArray[np.floating], labels: NDArray[np.int64]) -> float:
@@ -174,7 +235,11 @@ def accuracy(pred_probs: NDArray[np.floating], labels: NDArray[np.int64]) -> flo
 
 
 def _record(
-    cell: Cell, result: Any, given: NDArray[np.int64], truth: NDArray[np.int64], seconds: float
+    cell: Cell,
+    result: Any,
+    given: NDArray[np.int64],
+    truth: NDArray[np.int64] | None,
+    seconds: float,
 ) -> Record:
     history = result.history
     curves = {
@@ -200,14 +265,17 @@ def _record(
 
 
 def score_labels(
-    given: NDArray[np.int64], corrected: NDArray[np.int64], truth: NDArray[np.int64]
+    given: NDArray[np.int64], corrected: NDArray[np.int64], truth: NDArray[np.int64] | None
 ) -> dict[str, float | None]:
-    """Share of right labels before and after, and how good the flips are.
+    """Share of right labels before and after, and how good the flips are; None without the truth.
 
     >>> score_labels(np.array([0, 1, 1, 0]), np.array([0, 0, 1, 1]), np.array([0, 0, 1, 0]))
     {'label_accuracy_before': 0.75, 'label_accuracy_after': 0.75, 'flip_precision': 0.5,
      'flip_recall': 1.0}
     """
+    if truth is None:
+        names = ("label_accuracy_before", "label_accuracy_after", "flip_precision", "flip_recall")
+        return dict.fromkeys(names)
     flipped = given != corrected
     wrong = given != truth
     fixed = int((flipped & (corrected == truth)).sum())
