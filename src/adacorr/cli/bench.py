@@ -12,7 +12,8 @@ from cyclopts import App, Parameter
 from adacorr.core.validation import InputError
 
 app = App(name="bench", help="Run a grid of methods and print the paper's table.")
-Value = Literal["test_accuracy_last", "test_accuracy_selected", "label_accuracy_after"]
+Value = Literal["test_accuracy", "label_accuracy"]
+At = Literal["last", "selected"]
 
 
 @app.command
@@ -114,7 +115,8 @@ def _progress(total: int, quiet: bool):
 def table(
     records: Path,
     *,
-    value: Value = "test_accuracy_last",
+    value: Value = "test_accuracy",
+    at: At = "last",
     format: Literal["text", "markdown", "latex", "csv"] = "text",
     json: bool = False,
     quiet: bool = False,
@@ -128,7 +130,9 @@ def table(
     records
         A records file, or a folder of them.
     value
-        What to average.
+        What to average: accuracy on clean test labels, or the share of right training labels.
+    at
+        The last epoch, or the one that stopping early on the (noisy) validation split selects.
     format
         How to print it.
     json
@@ -139,14 +143,14 @@ def table(
     from adacorr.paper.bench.records import read_records
     from adacorr.paper.bench.tables import build_table, render
 
-    built = build_table(read_records(records), value)
+    built = build_table(read_records(records), value, at)
     if json:
         places = ("dataset", "method", "noise")
         cells = [
             {**dict(zip(places, key, strict=True)), **asdict(entry)}
             for key, entry in built.entries.items()
         ]
-        print(json_lib.dumps({"value": value, "cells": cells}))
+        print(json_lib.dumps({"value": value, "at": at, "cells": cells}))
     elif not quiet:
         print(render(built, format))
 
@@ -158,6 +162,7 @@ def plot(
     output: Path = Path("figures"),
     dataset: str | None = None,
     noise: str = "uniform:0.4",
+    at: At = "last",
     methods: Annotated[tuple[str, ...], Parameter(negative="")] = ("adacorr", "standard"),
     json: bool = False,
     quiet: bool = False,
@@ -176,6 +181,8 @@ def plot(
         Only this one. Default: each dataset in the records.
     noise
         Of the convergence curves.
+    at
+        Accuracy against noise: of the last epoch, or of the selected one.
     methods
         Of the convergence curves, side by side: --methods adacorr --methods standard.
     json
@@ -197,7 +204,7 @@ def plot(
             written += plot_convergence(here, name, noise, methods, output / f"{file}-convergence")
         for kind in ("uniform", "pair"):
             if any(r["noise"].startswith(f"{kind}:") for r in here):
-                written += plot_accuracy(here, name, kind, output / f"{file}-{kind}")
+                written += plot_accuracy(here, name, kind, output / f"{file}-{kind}", at)
     if not written:
         raise InputError(f"{records}: expected runs of {methods} at {noise}, got none")
     if json:
@@ -212,7 +219,8 @@ def compare(
     a: str,
     b: str | None = None,
     *,
-    value: Value = "test_accuracy_last",
+    value: Value = "test_accuracy",
+    at: At = "last",
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -229,7 +237,9 @@ def compare(
     b
         Another one. Default: each of the others.
     value
-        What to compare.
+        What to compare: accuracy on clean test labels, or the share of right training labels.
+    at
+        The last epoch, or the one that stopping early on the (noisy) validation split selects.
     json
         Print JSON.
     quiet
@@ -240,7 +250,7 @@ def compare(
 
     found = read_records(records)
     others = [b] if b else [m for m in dict.fromkeys(r["method"] for r in found) if m != a]
-    results = [test(found, a, other, value) for other in others]
+    results = [test(found, a, other, value, at) for other in others]
     if json:
         print(json_lib.dumps([asdict(result) for result in results]))
         return

@@ -11,7 +11,8 @@ from adacorr.paper.bench.compare import compare, sign_flip_test
 
 def records(pairs):
     return [
-        {"dataset": "d", "noise": f"uniform:{i}", "seed": s, "method": m, "test_accuracy_last": v}
+        {"dataset": "d", "noise": f"uniform:{i}", "seed": s, "method": m}
+        | {"curves": {"test_accuracy": [v, 0.5]}, "selected_epoch": 1}
         for i, seeds in enumerate(pairs)
         for s, (va, vb) in enumerate(seeds)
         for m, v in (("a", va), ("b", vb))
@@ -19,7 +20,7 @@ def records(pairs):
 
 
 def test_pairs_by_column_and_seed():
-    result = compare(records([[(0.9, 0.8), (0.8, 0.8)], [(0.5, 0.6)]]), "a", "b")
+    result = compare(records([[(0.9, 0.8), (0.8, 0.8)], [(0.5, 0.6)]]), "a", "b", at="selected")
     assert (result.n, result.columns, result.wins) == (3, 2, 1)
     assert result.mean == pytest.approx((5 - 10) / 2)
 

@@ -13,7 +13,8 @@ def record(method, noise, seed, value, dataset="mnist"):
         "method": method,
         "noise": noise,
         "seed": seed,
-        "test_accuracy_last": value,
+        "curves": {"test_accuracy": [value / 2, value]},
+        "selected_epoch": 1,
     }
 
 
@@ -38,6 +39,11 @@ def test_mean_deviation_order_and_ranks():
     assert table.ranks() == {"standard": 1.5, "adacorr": 1.5}
 
 
+def test_the_selected_epoch_is_a_table_of_its_own():
+    table = build_table(RECORDS, at="selected")
+    assert table.entries["mnist", "standard", "uniform:0.4"].mean == pytest.approx(85 / 2)
+
+
 def test_ties_share_their_rank():
     tied = [record(m, "none", 1, v) for m, v in [("a", 0.5), ("b", 0.5), ("c", 0.4)]]
     assert build_table(tied).ranks() == {"a": 1.5, "b": 1.5, "c": 3.0}
@@ -53,4 +59,4 @@ def test_formats_mark_the_best_of_each_column():
 
 def test_no_records_with_the_value():
     with pytest.raises(InputError, match="expected some with"):
-        build_table(RECORDS, "label_accuracy_after")
+        build_table(RECORDS, "label_accuracy")

@@ -9,6 +9,7 @@ import numpy as np
 
 from adacorr.core.validation import InputError
 from adacorr.paper.bench.records import Record
+from adacorr.paper.bench.tables import At, Value, value_at
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,12 @@ class Comparison:
 
 
 def compare(
-    records: Sequence[Record], a: str, b: str, value: str = "test_accuracy_last", seed: int = 0
+    records: Sequence[Record],
+    a: str,
+    b: str,
+    value: Value = "test_accuracy",
+    at: At = "last",
+    seed: int = 0,
 ) -> Comparison:
     """Pair the two methods by (dataset, noise, seed) and test the mean difference.
 
@@ -34,9 +40,10 @@ def compare(
     """
     values: dict[str, dict[tuple[str, str, int], float]] = {a: {}, b: {}}
     for record in records:
-        if record["method"] in values and record.get(value) is not None:
+        number = value_at(record, value, at) if record["method"] in values else None
+        if number is not None:
             place = (record["dataset"], record["noise"], record["seed"])
-            values[record["method"]][place] = 100 * float(record[value])
+            values[record["method"]][place] = 100 * number
     shared = sorted(values[a].keys() & values[b].keys())
     if not shared:
         names = sorted({record["method"] for record in records})

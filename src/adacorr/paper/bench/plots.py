@@ -9,7 +9,7 @@ import numpy as np
 
 from adacorr.core.validation import InputError
 from adacorr.paper.bench.records import Record
-from adacorr.paper.bench.tables import build_table
+from adacorr.paper.bench.tables import At, build_table
 from adacorr.plotting import PALETTE, new_figure, save
 
 COLOURS = tuple(PALETTE.values())
@@ -47,9 +47,11 @@ def plot_convergence(
     return save(figure, output)
 
 
-def plot_accuracy(records: Sequence[Record], dataset: str, kind: str, output: Path) -> list[Path]:
-    """Test accuracy at the last epoch against the rate of one kind of noise."""
-    table = build_table([r for r in records if r["dataset"] == dataset])
+def plot_accuracy(
+    records: Sequence[Record], dataset: str, kind: str, output: Path, at: At = "last"
+) -> list[Path]:
+    """Test accuracy at the last or the selected epoch against the rate of one kind of noise."""
+    table = build_table([r for r in records if r["dataset"] == dataset], at=at)
     columns = [noise for noise in table.noise if noise.startswith(f"{kind}:")]
     if not columns:
         raise InputError(f"records: expected {kind} noise on {dataset}, got none")
@@ -73,6 +75,6 @@ def plot_accuracy(records: Sequence[Record], dataset: str, kind: str, output: Pa
                 markersize=3,
                 label=method,
             )
-    axis.set(xlabel=f"rate of {kind} noise", ylabel="test accuracy, last epoch (%)", title=dataset)
+    axis.set(xlabel=f"rate of {kind} noise", ylabel=f"test accuracy, {at} epoch (%)", title=dataset)
     axis.legend(fontsize="small")
     return save(figure, output)

@@ -14,6 +14,21 @@ from adacorr.core.validation import InputError
 from adacorr.paper.bench.records import Record
 
 Format = Literal["text", "markdown", "latex", "csv"]
+Value = Literal["test_accuracy", "label_accuracy"]
+At = Literal["last", "selected"]
+
+
+def value_at(record: Record, value: Value, at: At) -> float | None:
+    """A curve of the record at its last epoch, or at the one that (noisy) validation selected.
+
+    >>> record = {"curves": {"test_accuracy": [0.7, 0.8, 0.6]}, "selected_epoch": 2}
+    >>> value_at(record, "test_accuracy", "last"), value_at(record, "test_accuracy", "selected")
+    (0.6, 0.8)
+    """
+    curve = record["curves"].get(value)
+    if not curve:
+        return None
+    return float(curve[-1] if at == "last" else curve[record["selected_epoch"] - 1])
 
 
 @dataclass(frozen=True)
@@ -29,7 +44,6 @@ class Entry:
 class Table:
     """``entries[dataset, method, noise]``; absent where no record is."""
 
-    value: str
     datasets: list[str]
     methods: list[str]
     noise: list[str]
@@ -59,16 +73,18 @@ def _rank(values: Sequence[float]) -> list[float]:
     return [float((v < x).sum() + ((v == x).sum() + 1) / 2) for x in v]
 
 
-def build_table(records: Sequence[Record], value: str = "test_accuracy_last") -> Table:
-    """Group records by (dataset, method, noise) and average `value`, given as a fraction."""
+def build_table(
+    records: Sequence[Record], value: Value = "test_accuracy", at: At = "last"
+) -> Table:
+    """Group records by (dataset, method, noise) and average :func:`value_at`, a fraction."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for record in records:
-        number = record.get(value)
+        number = value_at(record, value, at)
         if number is not None:
             key = (record["dataset"], record["method"], record["noise"])
-            groups.setdefault(key, []).append(float(number))
+            groups.setdefault(key, []).append(number)
     if not groups:
-        raise InputError(f"records: expected some with {value!r}, got none")
+        raise InputError(f"records: expected some with {value}, got none")
     entries = {
         key: Entry(
             mean=100 * float(np.mean(v)),
@@ -78,7 +94,6 @@ def build_table(records: Sequence[Record], value: str = "test_accuracy_last") ->
         for key, v in groups.items()
     }
     return Table(
-        value=value,
         datasets=_ordered([dataset for dataset, _, _ in groups]),
         methods=_ordered([method for _, method, _ in groups]),
         noise=sorted({noise for _, _, noise in groups}, key=_noise_order),
