@@ -43,7 +43,7 @@ def main() -> None:
             train.features,
             given,
             method=METHODS[name](),
-            class_names=train.class_names,
+            class_names=train.codec,
             run_dir=run_dir,
             config={"data": {"source": "digits", "noise": NOISE, "seed": 0}},
             on_epoch=lambda end: {

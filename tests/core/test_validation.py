@@ -11,7 +11,6 @@ from adacorr.core.validation import (
     check_fields,
     check_pred_probs,
     check_transition,
-    encode_labels,
 )
 
 GOOD = np.array([[0.2, 0.8], [0.5, 0.5]])
@@ -64,11 +63,6 @@ def test_foreign_arrays():
 
     for f in (pd.DataFrame(GOOD), pl.DataFrame(GOOD), GOOD.tolist()):
         np.testing.assert_array_equal(check_pred_probs(f), GOOD)
-    names = ["b", "a", "b"]
-    for y in (pd.Series(names), pl.Series(names), pd.Categorical(names), np.array(names, object)):
-        assert encode_labels(y, 2).codes.tolist() == [1, 0, 1]
-    for y in (pd.Series([1, 0]), pl.Series([1, 0]), np.array([1, 0], object), [True, False]):
-        assert encode_labels(y, 2).codes.tolist() == [1, 0]
 
 
 def test_torch_tensors():
@@ -76,48 +70,6 @@ def test_torch_tensors():
     np.testing.assert_array_equal(check_pred_probs(torch.tensor(GOOD)), GOOD)
     with pytest.raises(InputError, match="pred_probs: expected an array"):
         check_pred_probs(torch.tensor(GOOD, requires_grad=True))
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 3], r"expected integers in \[0, 3\), got 3 in row 1"),
-        ([-1, 0], r"expected integers in \[0, 3\), got -1 in row 0"),
-        (["a", 1], "expected all integers or all strings, got int, str"),
-        ([0, None], "got NoneType, int"),
-        ([0.5, 1.0], "expected integers or strings, got dtype float64"),
-        ([[0], [1]], r"expected shape \(N,\)"),
-        (["a", "b"], "expected 3 distinct names"),
-    ],
-)
-def test_bad_labels(labels, message):
-    with pytest.raises(InputError, match=f"labels: .*{message}"):
-        encode_labels(labels, 3)
-
-
-def test_names_and_integers_as_classes():
-    coded = encode_labels(["dog", "cat"], 3, ["cat", "dog", "eel"])
-    assert coded.codes.tolist() == [1, 0]
-    assert coded.decode(np.array([2, 1])).tolist() == ["eel", "dog"]
-    assert encode_labels([30, 10], 3, [10, 20, 30]).codes.tolist() == [2, 0]
-    with pytest.raises(RowError, match="one of the class names, got 'cow' in row 1"):
-        encode_labels(["cat", "cow"], 2, ["cat", "dog"])
-    with pytest.raises(InputError, match="expected integers like the classes"):
-        encode_labels(["cat"], 2, [1, 2])
-    with pytest.raises(InputError, match="classes: expected 3 names"):
-        encode_labels([0], 3, ["a", "b"])
-    with pytest.raises(InputError, match="distinct"):
-        encode_labels([0], 2, ["a", "a"])
-
-
-def test_codes_do_not_alias_the_input():
-    y = np.array([0, 1])
-    encode_labels(y, 2).codes[0] = 1
-    assert y.tolist() == [0, 1]
-
-
-def test_bytes_labels():
-    assert encode_labels(np.array([b"b", b"a"]), 2).classes.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ NUMBER, TEXT, LIST = pa.float64(), pa.string(), pa.list_(pa.float32())
         ({"y": TEXT, "scores": LIST}, Layout("y", ("scores",), True, None)),
         (
             {"target": TEXT, "p_a": NUMBER, "p_b": NUMBER, "price": NUMBER},
-            Layout("target", ("p_a", "p_b"), False, ("a", "b")),
+            Layout("target", ("p_a", "p_b"), False, None),
         ),
         (
             {"label": TEXT, "prob_a b": NUMBER, "prob_": NUMBER, "p_x": NUMBER},
-            Layout("label", ("prob_a b", "prob_"), False, ("a b", "")),
+            Layout("label", ("prob_a b", "prob_"), False, None),
         ),
     ],
 )
@@ -29,7 +29,7 @@ def test_found_by_name_and_type(types, expected):
 def test_flags_win():
     types = {"label": TEXT, "mine": TEXT, "probs": LIST, "a": NUMBER, "b": NUMBER}
     columns = Request(label_column="mine", class_columns=["b", "a"])
-    assert find_layout(types, "t", columns) == Layout("mine", ("b", "a"), False, ("b", "a"))
+    assert find_layout(types, "t", columns) == Layout("mine", ("b", "a"), False, None)
     columns = Request(probs_column="probs", classes=["x", "y"])
     assert find_layout(types, "t", columns) == Layout("label", ("probs",), True, ("x", "y"))
 

@@ -99,7 +99,7 @@ def test_the_empty_survey_is_neutral(write):
 
 
 def test_class_names_come_from_the_labels_in_sorted_order(write):
-    assert survey(write(0, 100), 0, 7).coder(LAYOUT).names == ("big bird", "cat", "dog", "fish")
+    assert survey(write(0, 100), 0, 7).codec(LAYOUT).names == ("big bird", "cat", "dog", "fish")
 
 
 def test_a_survey_travels_between_processes(write):

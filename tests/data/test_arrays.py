@@ -89,7 +89,7 @@ def test_bad_arrays_are_explained(features, labels, message) -> None:
     ("labels", "names", "message"),
     [
         ([0, 1, 2, 1], ("a", "b"), r"expected integers in \[0, 2\), got 2 in row 2"),
-        (["a", "b", "x", "a"], ("a", "b"), "expected one of a, b, got x in row 2"),
+        (["a", "b", "x", "a"], ("a", "b"), "expected labels among a, b, got 'x' in row 2"),
         ([0, 1, 0, 1], ("a", "a"), "expected at least 2 distinct names"),
         ([0, 0, 0, 0], ("a",), "expected at least 2 distinct names"),
     ],

@@ -48,7 +48,7 @@ def test_a_table_is_encoded_as_the_training_table_was(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("colour,age,kind\nred,1,no\nblue,2,yes\n")
     assert load_new(tmp_path / "new.csv", run).labels.tolist() == [0, 1]
     (tmp_path / "new.csv").write_text("colour,age,kind\nred,1,maybe\n")
-    with pytest.raises(InputError, match="expected one of no, yes, got maybe in row 0"):
+    with pytest.raises(InputError, match="expected labels among no, yes, got 'maybe' in row 0"):
         load_new(tmp_path / "new.csv", run)
     (tmp_path / "new.csv").write_text("colour\nred\n")
     with pytest.raises(InputError, match="expected a column 'age', got colour"):

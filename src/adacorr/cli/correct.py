@@ -397,8 +397,7 @@ def _as_text(result: TableResult, settings: Settings, written: list[str], dry_ru
         lines += ["most frequent changes (given -> corrected):"]
         lines += [f"  {f'{a} -> {b}':<{wide}}  {n:,}" for a, b, n in pairs]
     if result.classes_from_data:
-        names = "; ".join(result.class_names[:8]) + ("; ..." if len(result.class_names) > 8 else "")
-        lines.append(f"classes, taken from the labels in sorted order: {names}")
+        lines.append(result.codec.guess)
         lines.append("  (give --classes if the probabilities are in another order)")
     if result.layout.top_k and not result.layout.known_classes:
         lines.append(f"classes: {len(result.class_names):,}, as the largest class index tells")

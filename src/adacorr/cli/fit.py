@@ -231,7 +231,7 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
             method=plan.method,
             **asdict(plan.settings),
             validation=validation or 0.1,
-            class_names=data.class_names,
+            class_names=data.codec,
             run_dir=plan.run_dir,
             resume=plan.resume,
             progress=progress,

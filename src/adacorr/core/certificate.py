@@ -29,8 +29,8 @@ from adacorr.core.validation import (
     check_number,
     check_pred_probs,
     check_same_length,
-    encode_labels,
 )
+from adacorr.labels import encode_labels
 
 _CHUNK_ELEMENTS = 1 << 20
 

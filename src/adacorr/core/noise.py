@@ -17,8 +17,8 @@ from adacorr.core.validation import (
     check_rate,
     check_rows,
     check_transition,
-    encode_labels,
 )
+from adacorr.labels import encode_labels
 
 CLASS_MAPS: dict[str, dict[int, int]] = {
     "mnist": {7: 1, 2: 7, 5: 6, 6: 5, 3: 8},

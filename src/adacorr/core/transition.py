@@ -13,8 +13,8 @@ from adacorr.core.validation import (
     InputError,
     check_pred_probs,
     check_same_length,
-    encode_labels,
 )
+from adacorr.labels import encode_labels
 
 _CHUNK_ELEMENTS = 1 << 18
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -45,19 +44,6 @@ class RowError(InputError):
         super().__init__(f"{name}: expected {expected}, got {got} in {place}")
         self.name, self.expected, self.got = name, expected, got
         self.row, self.column = row, column
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Labels as class indices, and the way back."""
-
-    codes: NDArray[np.int64]
-    classes: NDArray[Any]
-    as_codes: bool  # the user's labels were indices already
-
-    def decode(self, codes: NDArray[np.integer]) -> NDArray[Any]:
-        """Class indices -> labels of the kind that the user passed."""
-        return codes.astype(np.int64, copy=False) if self.as_codes else self.classes[codes]
 
 
 def as_pred_probs(pred_probs: ArrayLike, name: str = "pred_probs") -> NDArray[np.floating]:
@@ -145,120 +131,14 @@ def _array(values: ArrayLike, name: str, expected: str) -> NDArray[Any]:
         raise InputError(f"{name}: expected {expected}, got one that cannot be: {reason}") from None
 
 
-def encode_labels(
-    labels: ArrayLike, n_classes: int, classes: Sequence[Any] | ArrayLike | None = None
-) -> Encoded:
-    """Turn integer or string labels into class indices in [0, n_classes).
-
-    Without `classes`, integers must be indices already and strings are matched to the columns of
-    ``pred_probs`` in sorted order, which needs every class to occur.
-    """
-    y = _label_array(labels)
-    if classes is not None:
-        return _encode_known(y, _class_array(classes, n_classes))
-    if y.dtype.kind in "iu":
-        return Encoded(check_codes(y, n_classes).copy(), np.arange(n_classes), True)
-    found, codes = np.unique(y, return_inverse=True)
-    if len(found) != n_classes:
-        raise InputError(
-            f"labels: expected {n_classes} distinct names, one per column of pred_probs, "
-            f"got {len(found)}; pass classes= to name the columns"
-        )
-    return Encoded(codes.astype(np.int64), found, False)
-
-
-def column_names(table: Any) -> list[Any] | None:
-    """The names of a table's columns; None for what has none, such as an array."""
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    return None if names is None else list(names)
-
-
-def classes_of_columns(labels: ArrayLike, columns: Sequence[Any]) -> list[Any] | None:
-    """The classes in the order of the columns, where the labels are the columns' names.
-
-    A prefix that all columns share does not count. None where the names do not tell.
-
-    >>> classes_of_columns(["cat", "dog"], ["p_fox", "p_dog", "p_cat"])
-    ['fox', 'dog', 'cat']
-    """
-    if not all(isinstance(name, str | Integral) for name in columns):
-        return None
-    y, texts = _label_array(labels), [str(name) for name in columns]
-    seen = set(np.unique(y).astype(str).tolist())
-    for cut in range(len(os.path.commonprefix(texts)) + 1):  # noqa: RUF071
-        names = [text[cut:] for text in texts]
-        if seen <= set(names):
-            if y.dtype.kind == "U":
-                return names
-            return [int(n) for n in names] if all(map(_is_integer, names)) else None
-    return None
-
-
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
-
-
-def _label_array(labels: ArrayLike) -> NDArray[Any]:
-    y = _array(labels, "labels", "an array of shape (N,)")
-    if y.ndim != 1:
-        raise InputError(f"labels: expected shape (N,), got {y.shape}")
-    if y.dtype.kind == "S":
-        y = np.char.decode(y, "utf-8")
-    if y.dtype.kind in "OT" or (y.dtype.kind == "U" and isinstance(labels, list | tuple)):
-        # numpy would turn ["a", 1] into two strings without a word
-        y = _one_kind(list(labels) if isinstance(labels, list | tuple) else y.tolist())
-    if y.dtype.kind == "b":
-        y = y.astype(np.int64)
-    if y.dtype.kind not in "iuU":
-        raise InputError(f"labels: expected integers or strings, got dtype {y.dtype}")
-    return y
-
-
-def _one_kind(values: list[Any]) -> NDArray[Any]:
-    kinds = {type(value) for value in values}
-    if all(issubclass(kind, str) for kind in kinds):
-        return np.asarray(values, dtype=str)
-    if all(issubclass(kind, Integral) for kind in kinds):
-        return np.asarray(values, dtype=np.int64)
-    names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise InputError(f"labels: expected all integers or all strings, got {names}")
-
-
-def _class_array(classes: Sequence[Any] | ArrayLike, n_classes: int) -> NDArray[Any]:
-    names = np.asarray(classes)
-    if names.dtype == object:
-        names = names.astype(str)
-    if names.shape != (n_classes,):
-        raise InputError(
-            f"classes: expected {n_classes} names, one per column of pred_probs, "
-            f"got shape {names.shape}"
-        )
-    if len(np.unique(names)) != n_classes:
-        raise InputError("classes: expected distinct names, got a repeated one")
-    return names
-
-
-def _encode_known(y: NDArray[Any], names: NDArray[Any]) -> Encoded:
-    if y.dtype.kind in "iu" and names.dtype.kind == "U":  # indices, with names for display
-        return Encoded(check_codes(y, len(names)).copy(), names, True)
-    if y.dtype.kind == "U" and names.dtype.kind != "U":
-        raise InputError(f"labels: expected integers like the classes, got strings such as {y[0]}")
-    order = np.argsort(names)
-    place = np.minimum(np.searchsorted(names[order], y), len(names) - 1)
-    codes = order[place]
-    unknown = names[codes] != y
-    if unknown.any():
-        row = int(unknown.argmax())
-        raise RowError("labels", "one of the class names", repr(y[row].item()), row)
-    return Encoded(codes.astype(np.int64), names, False)
-
-
-def check_codes(y: NDArray[np.integer], n_classes: int, *, first_row: int = 0) -> NDArray[np.int64]:
+def check_codes(
+    y: NDArray[np.integer], n_classes: int, *, name: str = "labels", first_row: int = 0
+) -> NDArray[np.int64]:
     """Class indices in [0, n_classes), as int64."""
     bad = (y < 0) | (y >= n_classes)
     if bad.any():
         row = int(bad.argmax())
-        raise RowError("labels", f"integers in [0, {n_classes})", str(y[row]), first_row + row)
+        raise RowError(name, f"integers in [0, {n_classes})", str(y[row]), first_row + row)
     return y.astype(np.int64, copy=False)
 
 
@@ -373,6 +253,7 @@ def check_count(value: int, name: str, *, at_least: int = 0) -> int:
 def check_fields(cls: type, values: Mapping[str, Any], where: str) -> None:
     """Names and types of values that are to become a dataclass, as its annotations state them.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Point:
     ...     x: int | None = None

@@ -20,10 +20,8 @@ from adacorr.core.validation import (
     check_number,
     check_pred_probs,
     check_same_length,
-    classes_of_columns,
-    column_names,
-    encode_labels,
 )
+from adacorr.labels import column_names, encode_labels
 
 MATRIX_CLASSES = 2000
 """Above, the automatic rule looks at each row's largest probabilities only."""
@@ -136,8 +134,8 @@ def correct(
         to the argmax when f[label] / f[argmax] < delta.
     T : (K, K), ``T[i, j] = P(given = j | true = i)`` if you know it; "auto" then does not guess.
     classes : names of the columns, when the labels do not tell. By default the columns of a frame
-        whose names contain all labels (a prefix such as ``p_`` may precede them), else the labels
-        in sorted order.
+        that name the classes (a prefix such as ``p_`` may precede them), else the order that a
+        categorical or an Enum states, else the labels in sorted order; see ``adacorr.labels``.
     normalize : accept rows that do not sum to one.
     max_flip_error : with "auto", apply only flips whose estimated probability of being wrong is
         below this; the others are listed in ``to_review``.
@@ -150,10 +148,7 @@ def correct(
         f = check_pred_probs(pred_probs, normalize=normalize)
     else:
         f = as_pred_probs(pred_probs)  # the threshold rule checks the rows as it goes
-    columns = column_names(pred_probs) if classes is None else None
-    if columns is not None:
-        classes = classes_of_columns(labels, columns)
-    given = encode_labels(labels, f.shape[1], classes)
+    given = encode_labels(labels, f.shape[1], classes, columns=column_names(pred_probs))
     check_same_length(given.codes, f)
     rule = fit_rule(given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error)
     decision = rule.decide(given.codes, f)

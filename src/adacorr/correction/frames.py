@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.validation import InputError, RowError, classes_of_columns, column_names
+from adacorr.core.validation import InputError, RowError
 from adacorr.correction.arrays import Correction, correct
+from adacorr.labels import column_names, encode_labels, stated_order
 from adacorr.tables.layout import OUTPUT_COLUMNS
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def correct_frame(
         any 1-d array).
     label : the column of given labels. A ``ClassLabel`` feature brings its own class names, and so
         do a pandas categorical and a polars Enum; `adacorr_label` is then of the same type.
-    classes : names of the K probabilities. By default the names of their columns if these contain
-        all labels (a prefix such as ``p_`` may precede them), else those of the label's type, else
+    classes : names of the K probabilities. By default the names of their columns if these name the
+        classes (a prefix such as ``p_`` may precede them), else those of the label's type, else
         the labels in sorted order.
     delta, T, max_flip_error : as in :func:`adacorr.correct`.
 
@@ -68,11 +69,11 @@ def correct_frame(
         )
     given = _labels(frame, label)
     f, columns = _probabilities(frame, pred_probs)
-    if classes is None:
-        f, classes = _in_one_order(f, columns, given, _class_names(frame, label))
-    result = correct(given, f, delta, T, classes=classes, max_flip_error=max_flip_error)
+    order = _stated_order(frame, label)
+    coded = encode_labels(given, f.shape[-1], classes, columns=columns, order=order)
+    result = correct(coded.codes, f, delta, T, max_flip_error=max_flip_error)
     added = {
-        "adacorr_label": result.labels,
+        "adacorr_label": coded.decode(result.labels),
         "adacorr_ratio": result.ratio,
         "adacorr_flipped": result.flipped,
     }
@@ -181,37 +182,23 @@ def _probabilities(frame: Any, pred_probs: Any) -> tuple[NDArray[Any], list[Any]
     return np.asarray(pred_probs), column_names(pred_probs)
 
 
-def _in_one_order(
-    f: NDArray[Any], columns: list[Any] | None, given: NDArray[Any], known: list[Any] | None
-) -> tuple[NDArray[Any], list[Any] | None]:
-    """Probabilities and their classes: in the order of the label's type, else of the columns."""
-    named = None
-    if columns is not None:
-        named = classes_of_columns(given if known is None else known, columns)
-    if known is None or named is None:
-        return f, known or named
-    return (f[:, [named.index(name) for name in known]] if len(named) == len(known) else f), known
-
-
 def _checked(frame: Any, name: str) -> NDArray[Any]:
     if name not in _columns(frame):
         raise InputError(f"pred_probs: expected columns of {_columns(frame)}, got {name!r}")
     return _column(frame, name)
 
 
-def _class_names(frame: Any, label: str) -> list[Any] | None:
-    """The names that the column's type knows, in the order of its codes."""
+def _stated_order(frame: Any, label: str) -> Sequence[Any] | None:
+    """The classes in the order that the column's type states, if it does."""
     kind = _kind(frame)
     if kind == "datasets":
         return getattr(frame.features[label], "names", None)
-    if kind == "pandas" and hasattr(frame[label], "cat"):
-        return frame[label].cat.categories.tolist()
-    if kind == "polars":
-        import polars as pl
+    if kind == "pyarrow":
+        from adacorr.tables.labels import order_in_schema
 
-        dtype = frame[label].dtype  # the order of a Categorical is an accident, that of an Enum not
-        return dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
-    return None
+        column = frame.column(label)
+        return order_in_schema(frame.schema, label, column.chunk(0)) if column.num_chunks else None
+    return stated_order(frame[label])
 
 
 def _add(frame: Any, label: str, added: dict[str, NDArray[Any]]) -> Any:

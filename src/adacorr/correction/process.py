@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from adacorr.core.lrt import Decision, Rule
 from adacorr.core.sparse import DENSE_CLASSES, TopK, TopKRule, check_largest, complete
 from adacorr.core.validation import RowError
-from adacorr.correction.coder import Coder
 from adacorr.correction.pairs import PairCounts
+from adacorr.labels import Codec
 from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.labels import corrected_column, encode_column, label_type
 from adacorr.tables.layout import Layout
 from adacorr.tables.pipeline import ahead
 from adacorr.tables.sources import Source
@@ -32,7 +33,7 @@ class Plan:
     """All that is decided before the second pass; the same for every file."""
 
     layout: Layout
-    coder: Coder
+    codec: Codec
     rule: Rule | TopKRule
     normalize: bool
     batch_rows: int
@@ -41,11 +42,11 @@ class Plan:
     @property
     def lists_only(self) -> bool:
         """Rows are never made dense: top-k probabilities of many classes."""
-        return self.layout.top_k and len(self.coder.names) > DENSE_CLASSES
+        return self.layout.top_k and len(self.codec.names) > DENSE_CLASSES
 
     def complete(self, f: NDArray[np.floating] | TopK) -> Any:
         """What the rule takes; top-k rows are checked against K, which is known by now."""
-        k = len(self.coder.names)
+        k = len(self.codec.names)
         if isinstance(f, TopK):
             check_largest(replace(f, n_classes=k))
         return complete(f, k)
@@ -115,7 +116,7 @@ def correct_source(
             done = correct_batch(batch, Place(source, plan.layout, row), plan, source.kept)
             write(done)
             row += batch.num_rows
-            yield Stats.of(done.codes, done.decision, len(plan.coder.names))
+            yield Stats.of(done.codes, done.decision, len(plan.codec.names))
 
 
 def correct_batch(
@@ -126,7 +127,7 @@ def correct_batch(
 
     read = decode_probs(batch, place, check=False, normalize=plan.normalize)
     labels = batch.column(plan.layout.label)
-    codes = plan.coder.encode(labels, place)
+    codes = encode_column(plan.codec, labels, place)
     try:
         f = plan.complete(read)
         decision = plan.rule.decide(codes, f)
@@ -136,7 +137,8 @@ def correct_batch(
     if plan.typed:
         columns |= _typed(columns, read, plan)
         labels = columns[plan.layout.label]
-    columns["adacorr_label"] = plan.coder.corrected(labels, decision.suggested, decision.flipped)
+    new = corrected_column(plan.codec, labels, decision.suggested, decision.flipped)
+    columns["adacorr_label"] = new
     columns["adacorr_ratio"] = from_numpy(decision.ratio)
     columns["adacorr_flipped"] = from_numpy(decision.flipped)
     if decision.confidence is not None:
@@ -154,7 +156,7 @@ def _typed(
 
     pc = compute()
     layout, out = plan.layout, {}
-    if plan.coder.integers:
+    if plan.codec.integers:
         out[layout.label] = pc.cast(columns[layout.label], pa.int64())
     if isinstance(f, TopK):
         ends = from_numpy(np.concatenate([[0], f.lengths.cumsum()]).astype(np.int32))
@@ -174,7 +176,7 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     """Names and types of the output, known before the first row (a file may have none)."""
     import pyarrow as pa
 
-    k = len(plan.coder.names)
+    k = len(plan.codec.names)
     row: Any = np.full((1, k), 1 / k)
     if plan.layout.top_k:
         row = TopK(np.zeros((1, 1), np.int32), np.ones((1, 1)), k)
@@ -183,7 +185,7 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     if plan.typed:
         empty = {name: pa.array([], kind) for name, kind in types.items()}
         types |= {n: a.type for n, a in _typed(empty, row[:0], plan).items()}
-    types["adacorr_label"] = plan.coder.label_type(types[plan.layout.label])
+    types["adacorr_label"] = label_type(plan.codec, types[plan.layout.label])
     types["adacorr_ratio"], types["adacorr_flipped"] = pa.float64(), pa.bool_()
     if probe.confidence is not None:
         types["adacorr_confidence"] = pa.float64()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adacorr.correction.process import Stats
+from adacorr.labels import Codec
 from adacorr.tables.layout import Layout
 
 
@@ -16,7 +17,7 @@ class TableResult:
     Attributes
     ----------
     stats : rows, flips, pairs of class indices, the rule's expected errors.
-    class_names : the K names.
+    codec : what the labels mean; `class_names` are its names.
     noise_rate : estimated share of wrong labels among the given ones; None when not estimated.
     noise_rate_from : how, in words.
     summary : what the rule says of itself, in plain values.
@@ -25,7 +26,7 @@ class TableResult:
     """
 
     stats: Stats
-    class_names: tuple[str, ...]
+    codec: Codec
     noise_rate: float | None
     noise_rate_from: str
     summary: dict[str, Any]
@@ -33,10 +34,14 @@ class TableResult:
     seconds: float
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The K names, in the order of the probabilities."""
+        return self.codec.names
+
+    @property
     def classes_from_data(self) -> bool:
-        """Names were read off the labels, so their order is a convention: sorted."""
-        indices = tuple(str(i) for i in range(len(self.class_names)))
-        return self.layout.class_names is None and self.class_names != indices
+        """The order of the classes was guessed from the labels; `codec.guess` says how."""
+        return bool(self.codec.guess)
 
     def top_pairs(self, count: int = 5) -> list[tuple[str, str, int]]:
         """The most frequent changes by name, ties in class order."""

@@ -23,7 +23,7 @@ class RunSink:
     """Writes labels.parquet and pred_probs.npy as the batches come; config.toml at the end."""
 
     def __init__(self, folder: Path, n_rows: int, plan: Plan) -> None:
-        k = len(plan.coder.names)
+        k = len(plan.codec.names)
         self._folder = folder
         self._row = 0
         self._labels: Any = None

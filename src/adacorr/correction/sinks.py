@@ -184,7 +184,7 @@ class NpySink:
         assert isinstance(source, ArraySource)
         self._dtype = source.dtype
         if self._dtype.kind == "U":
-            longest = max(self._dtype.itemsize // 4, *(len(name) for name in plan.coder.names))
+            longest = max(self._dtype.itemsize // 4, *(len(name) for name in plan.codec.names))
             self._dtype = np.dtype(f"U{longest}")
         self._file = open_npy(path, (source.n_rows,), self._dtype)
 

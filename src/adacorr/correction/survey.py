@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from adacorr.core.sampling import MAX_ROWS, priority, sample_size
 from adacorr.core.sparse import TopK
-from adacorr.correction.coder import Coder, Sighting, is_integer, make_coder, plain, shorten
+from adacorr.core.validation import InputError
+from adacorr.labels import Codec, OrderError, is_integer
 from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.labels import Sighting, encode_column, expected_label, plain_column
 from adacorr.tables.layout import MAX_CLASSES, Layout
 from adacorr.tables.pipeline import ahead
 from adacorr.tables.sources import Source
@@ -105,17 +107,28 @@ class Survey:
         """The rows to fit a rule on; None while there is none."""
         return Sample.of(self.chosen) if self.chosen else None
 
-    def coder(self, layout: Layout) -> Coder:
+    def codec(self, layout: Layout) -> Codec:
         """What the labels mean; raises at a label that is none of the classes."""
-        coder = make_coder(layout.class_names, self.n_classes, self.seen, self.integers)
-        known = {str(i) for i in range(self.n_classes)} if coder.by_index else set(coder.names)
+        try:
+            codec = layout.codec(self.n_classes, None if self.integers else self.seen)
+        except OrderError as error:
+            raise self._unsettled(error) from None
+        known = set(codec.marks.tolist())
         for text, sighting in self.seen.items():
-            same = str(int(text)) if coder.by_index and is_integer(text) else text
-            if same not in known:
-                what = "class indices 0 to" if coder.by_index else "labels among"
-                names = str(self.n_classes - 1) if coder.by_index else shorten(coder.names)
-                raise sighting.error(f"{what} {names}", repr(text))
-        return coder
+            if text not in known:
+                raise sighting.error(expected_label(codec), repr(text))
+        return codec
+
+    def _unsettled(self, error: OrderError) -> InputError:
+        """The same complaint in terms of the file."""
+        if error.label is not None:
+            return self.seen[error.label].error(error.expected, error.got)
+        place = next(iter(self.seen.values())).place
+        return InputError(
+            f"{place.file.path}: expected {self.n_classes} distinct labels, one per probability, "
+            f"got {error.got} "
+            f"in column {place.layout.label!r}; name the classes with --classes"
+        )
 
 
 class Surveyor:
@@ -125,7 +138,7 @@ class Surveyor:
         self._layout = layout
         self._normalize = normalize
         self._survey = Survey()
-        self._coder: Coder | None = None
+        self._codec: Codec | None = None
         self._cutoff = np.uint64(cutoff)
 
     def add(self, batch: pa.RecordBatch, place: Place, first_row: int) -> None:
@@ -133,7 +146,7 @@ class Surveyor:
         import pyarrow.types as kinds
 
         f = decode_probs(batch, place, check=True, normalize=self._normalize)
-        labels = plain(batch.column(self._layout.label), place)
+        labels = plain_column(batch.column(self._layout.label), place)
         seen, k = self._survey.seen, f.shape[1]
         if isinstance(f, TopK):
             k = self._top_k_classes(f, labels)
@@ -142,17 +155,17 @@ class Surveyor:
             raise place.error(f"{self._survey.n_classes} probabilities", got, 0, column)
         integers = kinds.is_integer(labels.type)
         if integers:
-            self._integer_coder(k).encode(labels, place)
+            encode_column(self._integer_codec(k), labels, place)
         else:
             self._note_new(labels, place, k)
         chosen = self._choose(labels, f, first_row)
         self._survey = Survey(self._survey.rows + len(f), k, seen, integers, chosen)
 
-    def _integer_coder(self, k: int) -> Coder:
+    def _integer_codec(self, k: int) -> Codec:
         """Kept from batch to batch: 20,000 names take longer to make than a batch to check."""
-        if self._coder is None or len(self._coder.names) != k:
-            self._coder = make_coder(self._layout.class_names, k, {}, True)
-        return self._coder
+        if self._codec is None or len(self._codec.names) != k:
+            self._codec = self._layout.codec(k, None)
+        return self._codec
 
     def _top_k_classes(self, f: TopK, labels: pa.Array) -> int:
         """K as told, or so many that every index and integer label up to here is a class."""
@@ -179,8 +192,8 @@ class Surveyor:
         ):
             return
         # Stop here: a wrong column, such as an identifier, must not fill memory.
-        if self._layout.class_names is not None:  # then it is known which label is the wrong one
-            Survey(n_classes=k, seen=seen).coder(self._layout)
+        if self._layout.class_names or self._layout.per_class:  # the wrong label is then known
+            Survey(n_classes=k, seen=seen).codec(self._layout)
         last = list(seen)[-1]
         raise seen[last].error(f"at most {k} distinct labels, one per probability", repr(last))
 

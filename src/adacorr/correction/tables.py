@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from adacorr.files import atomic_folder
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.runs.manifest import sealed
 from adacorr.tables.decode import Place, decode_probs
+from adacorr.tables.labels import encode_column, stated_order
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
 from adacorr.tables.places import Target, arriving, targets
@@ -115,14 +116,14 @@ def correct_table(
     rows = batch_rows or _batch_rows(sources, layout)
     survey = _survey(sources, layout, settings, rows, progress, client)
     plan, noise = _plan(survey, layout, settings, rows, _typed(sources, target))
-    if folder is not None and len(plan.coder.names) > MAX_RUN_CLASSES:
-        got = f"{len(plan.coder.names):,}; write --output alone"
+    if folder is not None and len(plan.codec.names) > MAX_RUN_CLASSES:
+        got = f"{len(plan.codec.names):,}; write --output alone"
         wanted = f"at most {MAX_RUN_CLASSES:,} classes in a run directory or report"
         raise InputError(f"{folder}: expected {wanted}, got {got}")
 
     def result(stats: Stats) -> TableResult:
         spent = time.perf_counter() - began
-        return TableResult(stats, plan.coder.names, *noise, plan.rule.summary, layout, spent)
+        return TableResult(stats, plan.codec, *noise, plan.rule.summary, layout, spent)
 
     def describe(path: Path, stats: Stats) -> None:
         write_config(path, result(stats), source, sources[0], settings.delta, command)
@@ -253,7 +254,7 @@ def _layout(sources: Sequence[Source], request: Request) -> Layout:
                     f"{source.path}: expected a column {name!r} of type "
                     f"{sources[0].types[name]} as in {sources[0].path.name}, got {got}"
                 )
-    return layout
+    return replace(layout, order=stated_order(sources[0], layout.label))
 
 
 def _batch_rows(sources: Sequence[Source], layout: Layout) -> int:
@@ -308,10 +309,10 @@ def _survey(
 def _plan(
     survey: Survey, layout: Layout, settings: Settings, rows: int, typed: bool
 ) -> tuple[Plan, tuple[float | None, str]]:
-    coder, sample = survey.coder(layout), survey.sample
+    codec, sample = survey.codec(layout), survey.sample
     assert sample is not None
-    codes = coder.encode(sample.labels, Place(sample, layout))
-    f = complete(sample.pred_probs, len(coder.names))
+    codes = encode_column(codec, sample.labels, Place(sample, layout))
+    f = complete(sample.pred_probs, len(codec.names))
     dense = not isinstance(f, TopK)
     if dense and survey.rows * survey.n_classes >= _NUMBA_PAYS:
         kernel.load(survey.n_classes)
@@ -322,7 +323,7 @@ def _plan(
     }
     rule = fit_rule(codes, f, **options) if dense else fit_top_k(codes, f, **options)
     noise = _noise_rate(rule, codes, f)
-    return Plan(layout, coder, rule, settings.normalize, rows, typed), noise
+    return Plan(layout, codec, rule, settings.normalize, rows, typed), noise
 
 
 def _noise_rate(rule: Rule | TopKRule, codes: Any, f: Any) -> tuple[float | None, str]:

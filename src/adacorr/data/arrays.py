@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.data.dataset import Dataset
+from adacorr.labels import Codec, in_order, make_codec, plain_labels, shorten
 
 
 def from_arrays(
@@ -103,59 +104,33 @@ def encode(
     y = _plain(labels, f"{prefix}labels")
     if class_names is not None:
         names = tuple(str(n) for n in class_names)
-        _check_names(names, prefix)
+        if len(names) < 2 or len(set(names)) != len(names):
+            raise InputError(
+                f"{prefix}class_names: expected at least 2 distinct names, got {shorten(names)}"
+            )
         return match(y, names, f"{prefix}labels"), names
-    found, codes = np.unique(y, return_inverse=True)
+    found = np.unique(y)
     if len(found) < 2:
         raise InputError(f"{prefix}labels: expected at least 2 classes, got only {found[0]!s}")
-    return codes.reshape(-1).astype(np.int64), tuple(str(value) for value in found)
+    names = tuple(in_order([str(value) for value in found]))
+    return Codec(names, np.array(names).astype(found.dtype)).encode(y), names
 
 
 def match(labels: NDArray[Any], names: tuple[str, ...], what: str) -> NDArray[np.int64]:
     """Class indices of labels that must be among `names`: as names, or integers as indices."""
     y = _plain(labels, what)
-    place = {name: i for i, name in enumerate(names)}
-    values, inverse = np.unique(y, return_inverse=True)
-    # Names that are numbers ("1", "2", "3") are what integer labels mean; else they are indices.
-    by_name = y.dtype.kind == "U" or all(str(value) in place for value in values)
-    codes = np.empty(len(values), np.int64)
-    for i, value in enumerate(values):
-        code = place.get(str(value), -1) if by_name else int(value)
-        if not 0 <= code < len(names):
-            row = int((y == value).argmax())
-            expected = f"one of {_some(names)}" if by_name else f"integers in [0, {len(names)})"
-            raise InputError(f"{what}: expected {expected}, got {value!s} in row {row}")
-        codes[i] = code
-    return codes[inverse.reshape(-1)]
+    seen = None if y.dtype.kind in "iu" else set(np.unique(y).tolist())
+    return make_codec(len(names), seen, classes=names).encode(y, what)
 
 
 def _plain(labels: NDArray[Any], what: str) -> NDArray[Any]:
     """(N,) integers >= 0 or strings."""
     if labels.ndim != 1 or len(labels) == 0:
         raise InputError(f"{what}: expected shape (N,) with N >= 1, got {labels.shape}")
-    if labels.dtype == object:
-        if not all(isinstance(value, str) for value in labels):
-            raise InputError(f"{what}: expected all integers or all strings, got a mixture")
-        return labels.astype(str)
     if labels.dtype.kind == "f" and (labels == np.rint(labels)).all():
         labels = labels.astype(np.int64)
-    if labels.dtype.kind == "b":
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind not in "iuU":
-        raise InputError(f"{what}: expected integers or strings, got dtype {labels.dtype}")
-    if labels.dtype.kind == "i" and (labels < 0).any():
-        row = int((labels < 0).argmax())
-        raise InputError(f"{what}: expected classes >= 0, got {labels[row]} in row {row}")
-    return labels
-
-
-def _check_names(names: tuple[str, ...], prefix: str) -> None:
-    if len(names) < 2 or len(set(names)) != len(names):
-        raise InputError(
-            f"{prefix}class_names: expected at least 2 distinct names, got {_some(names)}"
-        )
-
-
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:8])
-    return f"{shown}, ... ({len(names)})" if len(names) > 8 else shown
+    y = plain_labels(labels, what)
+    if y.dtype.kind == "i" and (y < 0).any():
+        row = int((y < 0).argmax())
+        raise InputError(f"{what}: expected classes >= 0, got {y[row]} in row {row}")
+    return y

@@ -9,6 +9,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.labels import Codec
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -44,6 +46,11 @@ class Dataset:
     @property
     def n_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def codec(self) -> Codec:
+        """What `labels` mean: they are class indices."""
+        return Codec.of_indices(self.class_names)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adacorr.core.validation import InputError
+from adacorr.labels import Codec, make_codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,8 +47,9 @@ class Layout:
     label : the column of given labels.
     columns : the one list column, one column per class, or the two of top-k probabilities.
     is_list, top_k : which of the three.
-    class_names : the K names where columns or the user told them.
+    class_names : the K names where the user told them.
     n_classes : K where the user told it.
+    order : the classes in the order that the type of the labels states, if it does.
     """
 
     label: str
@@ -56,11 +58,26 @@ class Layout:
     class_names: tuple[str, ...] | None
     top_k: bool = False
     n_classes: int | None = None
+    order: tuple[str, ...] | None = None
+
+    @property
+    def per_class(self) -> bool:
+        """One column per class."""
+        return not (self.is_list or self.top_k)
+
+    def codec(self, n_classes: int, seen: Collection[str] | None) -> Codec:
+        """What the labels mean; `seen` are the distinct texts, None where they are integers."""
+        columns = self.columns if self.per_class else None
+        return make_codec(
+            n_classes, seen, classes=self.class_names, columns=columns, order=self.order
+        )
 
     @property
     def known_classes(self) -> int:
         """K before any row is read; 0 when only the rows can tell."""
-        return len(self.class_names) if self.class_names else self.n_classes or 0
+        if self.class_names:
+            return len(self.class_names)
+        return len(self.columns) if self.per_class else self.n_classes or 0
 
     @property
     def needed(self) -> list[str]:
@@ -118,8 +135,8 @@ def _listing(types: Mapping[str, pa.DataType]) -> str:
 
 def _class_columns(
     types: Mapping[str, pa.DataType], path: str, wanted: Sequence[str]
-) -> tuple[tuple[str, ...], int]:
-    """The columns, and how much of their names is a prefix."""
+) -> tuple[str, ...]:
+    """The columns that were asked for by name, or by one prefix with a star."""
     if len(wanted) == 1 and wanted[0].endswith("*"):
         prefix = wanted[0][:-1]
         found = tuple(name for name in types if name.startswith(prefix))
@@ -128,20 +145,16 @@ def _class_columns(
                 f"{path}: expected at least 2 columns {wanted[0]}, got {len(found)} "
                 f"among {_listing(types)}"
             )
-        return found, len(prefix)
+        return found
     for name in wanted:
         _present(types, path, name)
     if len(set(wanted)) < max(2, len(wanted)):
         raise InputError(f"{path}: expected at least 2 distinct class columns, got {list(wanted)}")
-    return tuple(wanted), 0
+    return tuple(wanted)
 
 
-def _per_class(
-    found: tuple[tuple[str, ...], int], label: str, classes: tuple[str, ...] | None
-) -> Layout:
-    columns, cut = found
-    columns = tuple(name for name in columns if name != label)
-    return Layout(label, columns, False, classes or tuple(name[cut:] for name in columns))
+def _per_class(found: Sequence[str], label: str, classes: tuple[str, ...] | None) -> Layout:
+    return Layout(label, tuple(name for name in found if name != label), False, classes)
 
 
 def _top_k(types: Mapping[str, pa.DataType], path: str, label: str, request: Request) -> Layout:
@@ -178,9 +191,9 @@ def _guess(types: Mapping[str, pa.DataType], path: str, label: str, request: Req
     for prefix in CLASS_PREFIXES:
         found = tuple(name for name in types if name.startswith(prefix) and name != label)
         if len(found) >= 2:
-            return _per_class((found, len(prefix)), label, classes)
+            return _per_class(found, label, classes)
     if classes is not None and all(name in types for name in classes):
-        return _per_class((classes, 0), label, classes)
+        return _per_class(classes, label, classes)
     raise InputError(
         f"{path}: expected probabilities in a list column such as {PROBS_NAMES[0]!r} or in columns "
         f"such as prob_CLASS, got {_listing(types)}; name them with --probs-column or "

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from adacorr.core.assess import Assessment, assess
-from adacorr.core.validation import Encoded, InputError, encode_labels
+from adacorr.core.validation import InputError
 from adacorr.correction.arrays import correct
+from adacorr.labels import Codec, Encoded, encode_labels, plain_labels
 from adacorr.runs.directory import Run
 from adacorr.train.batches import Feed, Scaling, Source, fit_scaling, make_feed, make_source
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
@@ -76,7 +77,7 @@ def fit(
     workers: int = Settings.workers,
     mixed_precision: Literal["no", "bf16"] = Settings.mixed_precision,
     validation: Validation = 0.1,
-    class_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | Codec | None = None,
     run_dir: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[EpochInfo], dict[str, Any] | None] | None = None,
@@ -97,7 +98,8 @@ def fit(
         see :class:`adacorr.train.Settings`.
     validation : the fraction of the (noisy) samples held out to select the epoch, or a pair (data,
         labels) that was set aside, preferably clean.
-    class_names : K names; by default ``data.class_names`` or what `labels` holds.
+    class_names : K names, or the codec of the labels; by default ``data.class_names`` or what
+        `labels` holds.
     run_dir : where to write the run; without it nothing is written and nothing can be resumed.
     resume : go on from the last checkpoint in `run_dir` with the same arguments.
     on_epoch : called after each epoch; the dict that it returns joins that epoch's record.
@@ -136,7 +138,7 @@ def fit(
                 raise InputError("resume: expected run_dir to resume from, got none")
             engine.run(lambda _: None)
             return _finish(engine, given, None)
-        writer = RunWriter(Path(run_dir), engine, given.classes, net, config or {})
+        writer = RunWriter(Path(run_dir), engine, given.codec.names, net, config or {})
         with locked(Path(run_dir)) if ranks.first else nullcontext():
             writer.begin(resume, (progress or Silent()).log)
             engine.run(lambda _: writer.after_epoch())
@@ -160,22 +162,28 @@ def _deterministic():
 # -- what the user passed, checked ---------------------------------------------------------------
 
 
-def read_labels(data: Any, labels: ArrayLike | None, class_names: Sequence[str] | None) -> Encoded:
+def read_labels(
+    data: Any, labels: ArrayLike | None, class_names: Sequence[str] | Codec | None
+) -> Encoded:
     """The given labels as class indices; one per sample, two classes or more."""
     if labels is None:
         labels = getattr(data, "labels", getattr(data, "targets", None))
     if labels is None:
         raise InputError("labels: expected one per sample, got none")
-    names = class_names if class_names is not None else getattr(data, "class_names", None)
-    y = np.asarray(labels)
+    known = getattr(data, "class_names", None)
+    y = plain_labels(labels)
     if len(y) != len(data):
         raise InputError(f"labels: expected one per sample, got {len(y)} for {len(data)} samples")
     integers = y.dtype.kind in "iub"
-    if names is not None:
-        k = len(names)
+    if isinstance(class_names, Codec):
+        encoded = Encoded(class_names.encode(y), class_names)
+    elif class_names is None and known is not None and integers:  # a Dataset's are indices
+        codec = Codec.of_indices(known)
+        encoded = Encoded(codec.encode(y), codec)
     else:
+        names = known if class_names is None else class_names
         k = (int(y.max(initial=0)) + 1) if integers else len(np.unique(y))
-    encoded = encode_labels(y, max(k, 1), names)
+        encoded = encode_labels(y, max(k, 1) if names is None else len(names), names)
     if len(np.unique(encoded.codes)) < 2:
         raise InputError("labels: expected two classes or more, got one only")
     return encoded
@@ -197,7 +205,7 @@ def make_job(
     held_out = (feed, val, given.codes[val])
     if isinstance(validation, tuple):
         held_out = _passed_validation(validation, given, source, scaling, settings.workers, device)
-    return Job(feed, given.codes, train, len(given.classes), held_out)
+    return Job(feed, given.codes, train, len(given.codec.names), held_out)
 
 
 def _passed_validation(
@@ -211,8 +219,7 @@ def _passed_validation(
     source = make_source(pair[0], device, workers)
     if source.shape != like.shape or source.kind != like.kind:
         raise InputError(f"validation: expected samples of shape {like.shape}, got {source.shape}")
-    classes = None if given.as_codes else given.classes
-    codes = encode_labels(pair[1], len(given.classes), classes).codes
+    codes = given.codec.encode(pair[1])
     if len(codes) != len(source):
         raise InputError(
             f"validation: expected one label per sample, got {len(codes)} for {len(source)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +34,7 @@ class RunWriter:
         self,
         path: Path,
         engine: Engine,
-        classes: NDArray[Any],
+        classes: Sequence[str],
         net: object,
         config: Mapping[str, Mapping[str, Any]],
     ) -> None:
@@ -150,7 +150,7 @@ class RunWriter:
 
 
 def run_config(
-    engine: Engine, classes: NDArray[Any], net: object, extra: Mapping[str, Mapping[str, Any]]
+    engine: Engine, classes: Sequence[str], net: object, extra: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """What config.toml holds: how to run it again."""
     source = engine.job.feed.source
@@ -165,7 +165,7 @@ def run_config(
         "data": {
             "samples": len(source),
             "input_shape": list(source.shape),
-            "class_names": [str(name) for name in classes],
+            "class_names": list(classes),
         },
         "method": {"name": engine.method.name, **_method_fields(engine.method)},
         "train": {"net": net_name(net), **asdict(engine.settings)},

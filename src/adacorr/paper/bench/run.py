@@ -173,7 +173,7 @@ def run_cell(cell: Cell) -> Record:
         train.labels,
         method=METHODS[cell.fields["method"]](**fields),
         seed=cell.seed,
-        class_names=train.class_names,
+        class_names=train.codec,
         validation=data.validation or 0.1,
         on_epoch=score,
         **{key: value for key, value in cell.train.items() if key != "net"},

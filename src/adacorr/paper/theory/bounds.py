@@ -30,8 +30,8 @@ from adacorr.core.validation import (
     check_pred_probs,
     check_same_length,
     check_transition,
-    encode_labels,
 )
+from adacorr.labels import encode_labels
 
 
 @dataclass(frozen=True)
