@@ -17,6 +17,9 @@ from adacorr._version import __version__
 if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
     from adacorr import data, estimators, train
     from adacorr.core import certificate, noise
+    from adacorr.core.answers import CANNOT_TELL, Answers
+    from adacorr.core.asking import ask
+    from adacorr.core.certify import Certificate
     from adacorr.core.transition import estimate_transition
     from adacorr.core.validation import InputError
     from adacorr.correction.arrays import Correction, correct
@@ -26,8 +29,12 @@ if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
     from adacorr.train.fitting import fit
 
 _FUNCTIONS = {
+    "Answers": "adacorr.core.answers",
+    "CANNOT_TELL": "adacorr.core.answers",
+    "Certificate": "adacorr.core.certify",
     "Correction": "adacorr.correction.arrays",
     "InputError": "adacorr.core.validation",
+    "ask": "adacorr.core.asking",
     "correct": "adacorr.correction.arrays",
     "correct_frame": "adacorr.correction.frames",
     "correct_table": "adacorr.correction.tables",
@@ -45,9 +52,13 @@ _MODULES = {
 }
 
 __all__ = [
+    "CANNOT_TELL",
+    "Answers",
+    "Certificate",
     "Correction",
     "InputError",
     "__version__",
+    "ask",
     "certificate",
     "correct",
     "correct_frame",
