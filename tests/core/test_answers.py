@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from adacorr.core.answers import Answers, encode_answers
-from adacorr.core.validation import InputError, encode_labels
+from adacorr.core.validation import InputError
+from adacorr.labels import encode_labels
 
-NAMES = encode_labels(["cat", "dog", "fox", "cat"], 3)
-CODES = encode_labels([0, 1, 2, 0], 3)
+NAMES = encode_labels(["cat", "dog", "fox", "cat"], 3).codec
+CODES = encode_labels([0, 1, 2, 0], 3).codec
 
 
 def said(verified, given):
@@ -36,7 +37,7 @@ def test_every_form_reads_the_same(verified, given, expected):
 
 
 def test_labels_that_index_names_may_be_answered_by_either():
-    given = encode_labels([0, 1, 2], 3, ["cat", "dog", "fox"])
+    given = encode_labels([0, 1, 2], 3, ["cat", "dog", "fox"]).codec
     answers = encode_answers({0: "fox", 1: 0}, 3, given)
     assert answers.codes.tolist() == [2, 0]
 

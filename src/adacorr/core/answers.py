@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.validation import Encoded, InputError
+from adacorr.core.validation import InputError
+from adacorr.labels import Codec
 
 CANNOT_TELL = "cannot tell"
 """The answer of a person who looked and could not decide."""
@@ -64,7 +65,7 @@ class Answers:
         return new
 
 
-def encode_answers(verified: Any, n_rows: int, given: Encoded) -> Answers:
+def encode_answers(verified: Any, n_rows: int, codec: Codec) -> Answers:
     """Answers as a user passes them, as class indices.
 
     Parameters
@@ -73,20 +74,20 @@ def encode_answers(verified: Any, n_rows: int, given: Encoded) -> Answers:
         (None, NaN, an empty string, a masked entry, or -1 among integers); None; or Answers. A
         label may be "cannot tell".
     n_rows : how many rows there are.
-    given : the given labels, which say what labels look like.
+    codec : of the given labels: what labels look like.
 
-    >>> given = Encoded(np.array([0, 1, 1]), np.array(["cat", "dog"]), False)
-    >>> encode_answers({2: "cat", 0: "cannot tell"}, 3, given).codes
+    >>> codec = Codec(("cat", "dog"), np.array(["cat", "dog"]))
+    >>> encode_answers({2: "cat", 0: "cannot tell"}, 3, codec).codes
     array([-1,  0])
-    >>> encode_answers([None, "dog", None], 3, given)
+    >>> encode_answers([None, "dog", None], 3, codec)
     Answers(rows=array([1]), codes=array([1]))
     """
     if isinstance(verified, Answers):
-        return _checked(verified, n_rows, len(given.classes))
+        return _checked(verified, n_rows, len(codec.names))
     if verified is None:
         return Answers.of([], [])
     pairs = verified.items() if isinstance(verified, Mapping) else _present(verified, n_rows)
-    return encode_pairs(pairs, n_rows, class_codes(given))
+    return encode_pairs(pairs, n_rows, class_codes(codec))
 
 
 def encode_pairs(
@@ -109,10 +110,10 @@ def encode_pairs(
     return Answers.of(list(found), list(found.values()))
 
 
-def class_codes(given: Encoded) -> dict[str, int]:
-    """What a label may be spelled like -> class index; integers may be text, as in a CSV file."""
-    names = {_text(name): code for code, name in enumerate(given.classes.tolist())}
-    return names | ({str(i): i for i in range(len(given.classes))} if given.as_codes else {})
+def class_codes(codec: Codec) -> dict[str, int]:
+    """What an answer may be spelled like -> class index; integers may be text, as in a CSV file."""
+    names = {name: code for code, name in enumerate(codec.names)}
+    return names | {_text(mark): code for code, mark in enumerate(codec.marks.tolist())}
 
 
 def _checked(answers: Answers, n_rows: int, n_classes: int) -> Answers:

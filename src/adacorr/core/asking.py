@@ -27,10 +27,8 @@ from adacorr.core.validation import (
     check_count,
     check_pred_probs,
     check_same_length,
-    classes_of_columns,
-    column_names,
-    encode_labels,
 )
+from adacorr.labels import column_names, encode_labels
 
 DISPUTED, AGREED = 0, 1
 STRATA = ("disputed", "agreed")
@@ -174,12 +172,9 @@ def ask(
     array([2, 0])
     """
     f = check_pred_probs(mean_probs(pred_probs))
-    names = column_names(pred_probs) if classes is None else None
-    given = encode_labels(
-        labels, f.shape[1], classes_of_columns(labels, names) if names else classes
-    )
+    given = encode_labels(labels, f.shape[1], classes, columns=column_names(pred_probs))
     check_same_length(given.codes, f)
-    answered = encode_answers(verified, len(f), given).rows
+    answered = encode_answers(verified, len(f), given.codec).rows
     count = check_count(n, "n") + len(answered)
     queue = Queue.of(is_disputed(given.codes, f), count, seed=check_seed(rng))
     return queue.next(n, answered)
