@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.runs.directory import Run
+from adacorr.tables import parquet
 
 if TYPE_CHECKING:
     from adacorr.data import Dataset
@@ -93,7 +94,6 @@ def _write_table(
 ) -> None:
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet as pq
 
     ids = np.arange(len(samples)) if samples.ids is None else samples.ids
     writer: Any = None
@@ -110,7 +110,7 @@ def _write_table(
                 columns["pred_probs"] = pa.FixedSizeListArray.from_arrays(flat, len(names))
             table = pa.table(columns)
             if writer is None:
-                make = pyarrow.csv.CSVWriter if suffix == ".csv" else pq.ParquetWriter
+                make = pyarrow.csv.CSVWriter if suffix == ".csv" else parquet.writer
                 writer = make(path, table.schema)
             writer.write_table(table)
     finally:

@@ -14,6 +14,7 @@ from adacorr.correction.process import Corrected, Plan
 from adacorr.correction.result import TableResult
 from adacorr.correction.sinks import open_npy
 from adacorr.runs.directory import write_toml
+from adacorr.tables import parquet
 from adacorr.tables.arrow import from_numpy
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import ArraySource, Source
@@ -33,7 +34,6 @@ class RunSink:
 
     def write(self, done: Corrected) -> None:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         decision = done.decision
         n = len(done.codes)
@@ -51,7 +51,7 @@ class RunSink:
             columns["review"] = decision.review
         batch = pa.record_batch({name: from_numpy(values) for name, values in columns.items()})
         if self._labels is None:
-            self._labels = pq.ParquetWriter(self._folder / "labels.parquet", batch.schema)
+            self._labels = parquet.writer(self._folder / "labels.parquet", batch.schema)
         self._labels.write_batch(batch)
         if self._probs is not None:
             self._probs.write(np.ascontiguousarray(done.pred_probs, np.float32).tobytes())

@@ -15,6 +15,7 @@ import numpy as np
 
 from adacorr.core.validation import InputError
 from adacorr.correction.process import Corrected, Plan, output_fields
+from adacorr.tables import parquet
 from adacorr.tables.arrow import compute
 from adacorr.tables.remote import Remote
 from adacorr.tables.sources import (
@@ -76,7 +77,6 @@ class ParquetSink:
 
     def __init__(self, path: Path, source: Source, plan: Plan) -> None:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         fields = dict(output_fields(source, plan))
         schema = pa.schema(list(fields.items()))
@@ -91,7 +91,7 @@ class ParquetSink:
         self._schema = schema
         text = [name for name, kind in fields.items() if _repeats(kind)]
         # floats hardly repeat: trying to build a dictionary of them is most of the encoding time
-        self._writer = pq.ParquetWriter(
+        self._writer = parquet.writer(
             path,
             schema,
             compression="NONE" if codec == "UNCOMPRESSED" else codec,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.data.arrays import from_arrays
 from adacorr.data.dataset import Dataset, Splits
-from adacorr.data.named.unpacked import check_unpacked
+from adacorr.tables.unpacked import check_unpacked
 
 FEATURES = ("features", "x_train", "X_train", "X", "x", "images", "points", "data")
 LABELS = ("labels", "y_train", "Y_train", "y", "label", "targets")

@@ -10,25 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.data.named.unpacked import check_unpacked
+from adacorr.tables import parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def read_table(path: Path) -> pa.Table:
-    """A parquet file as a table, or one line that says what is wrong."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            # a byte per cell at least: a few runs of equal values can stand for billions of rows
-            check_unpacked(path, file.metadata.num_rows * file.metadata.num_columns)
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path}: expected a complete parquet file, got {reason}") from error
 
 
 def read_image_shards(
@@ -38,7 +23,7 @@ def read_image_shards(
     images: list[bytes] = []
     labels, names = [], None
     for path in paths:
-        table = read_table(path)
+        table = parquet.read(path)
         image = next((c for c in ("img", "image") if c in table.column_names), None)
         label = next((c for c in label_keys if c in table.column_names), None)
         if image is None or label is None:

@@ -15,8 +15,9 @@ from adacorr.core.validation import InputError
 from adacorr.data.arrays import encode, match
 from adacorr.data.dataset import Dataset
 from adacorr.data.images import SUFFIXES, LazyImages, common_form
-from adacorr.data.named.unpacked import check_unpacked
-from adacorr.data.parquet import image_bytes, read_table
+from adacorr.data.parquet import image_bytes
+from adacorr.tables import parquet
+from adacorr.tables.unpacked import check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ def load_table(
 
 def read(path: Path) -> pa.Table:
     """The whole table."""
-    table = read_table(path) if path.suffix == ".parquet" else _read_csv(path)
+    table = parquet.read(path) if path.suffix == ".parquet" else _read_csv(path)
     if table.num_rows == 0:
         raise InputError(f"{path}: expected at least one row, got none")
     repeated = {c for c in table.column_names if table.column_names.count(c) > 1}

@@ -12,6 +12,7 @@ from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
 from adacorr.runs.reader import RunData
+from adacorr.tables import parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,11 +95,10 @@ def final_labels(
 
 def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch]) -> None:
     import pyarrow.csv as pc
-    import pyarrow.parquet as pq
 
     first = next(batches)  # a run has at least one row
     writer = (
-        pq.ParquetWriter(path, first.schema)
+        parquet.writer(path, first.schema)
         if kind == "parquet"
         else pc.CSVWriter(path, first.schema)
     )

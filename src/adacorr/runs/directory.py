@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.runs.manifest import CheckedRows, check, seal, unseal
+from adacorr.tables import parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,17 +86,14 @@ def _value(value: Any) -> str:
 def write_labels(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     """Write ``labels.parquet``; every column has one entry per sample."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     with atomic(path) as temporary:
-        pq.write_table(pa.table(dict(columns)), temporary)
+        parquet.write(pa.table(dict(columns)), temporary)
 
 
 def add_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     """Add columns to ``labels.parquet`` after training: the truth for scoring, the user's ids."""
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
+    table = parquet.read(path)
     old = {name: table[name].to_numpy() for name in table.column_names}
     unseal(path.parent, [path.name])
     write_labels(path, {**old, **columns})
@@ -157,15 +155,9 @@ class Run:
 
     def labels(self) -> pa.Table:
         """The label table, checked for its columns."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         path = self.file("labels.parquet")
         check(path)
-        try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
+        table = parquet.read(path)
         missing = [name for name in REQUIRED_COLUMNS if name not in table.column_names]
         if missing:
             raise InputError(f"{path}: expected columns {REQUIRED_COLUMNS}, got none of {missing}")

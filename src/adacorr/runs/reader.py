@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.runs.directory import MAX_CLASSES, REQUIRED_COLUMNS, Run
 from adacorr.runs.manifest import CheckedRows, check
+from adacorr.tables import parquet
+from adacorr.tables.unpacked import check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 NAME_LENGTH = 80
 BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
+_ROW_BYTES = 48  # of the required columns in memory: what a reader keeps grows with the rows
+_HARMLESS = 64 << 20
 _OPTIONAL = ("confidence", "review", "truth")
 
 
@@ -122,16 +126,14 @@ class RunData:
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """The label table in pieces of at most `rows` rows; memory does not grow with N."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         path = self.run.file("labels.parquet")
         wanted = [*REQUIRED_COLUMNS, *(name for name in _OPTIONAL if name in self.columns)]
         start = 0
         try:
-            with pq.ParquetFile(path) as table:
-                for piece in table.iter_batches(rows, columns=wanted):
-                    yield _check_batch(piece, start, self.n_classes, path)
-                    start += piece.num_rows
+            for piece in parquet.batches(path, path, wanted, rows):
+                yield _check_batch(piece, start, self.n_classes, path)
+                start += piece.num_rows
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
 
@@ -168,11 +170,11 @@ def _class_names(run: Run, config: dict[str, Any]) -> tuple[str, ...]:
 
 def _table_shape(path: Path) -> tuple[int, tuple[str, ...]]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as table:
+        with parquet.opened(path) as table:
             n, columns = table.metadata.num_rows, tuple(table.schema_arrow.names)
+        check_unpacked(path, n * _ROW_BYTES, harmless=_HARMLESS)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
     missing = [name for name in REQUIRED_COLUMNS if name not in columns]

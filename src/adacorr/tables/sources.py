@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.tables import parquet
 from adacorr.tables.arrow import from_numpy
 from adacorr.tables.remote import Remote, is_url
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _CSV_BLOCK = 1 << 22
 _MAX_LINE = 1 << 24
-_PARQUET_BUFFER = 1 << 20
 
 
 class Source(Protocol):
@@ -162,17 +162,8 @@ class ParquetSource:
         return self.schema.names
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
-
-        # A buffered stream reads page by page; otherwise a row group is held whole.
-        options: dict[str, Any] = {"buffer_size": _PARQUET_BUFFER, "pre_buffer": False}
-        names = None if columns is None else list(columns)
-        with (
-            _reading(self.path, "parquet file"),
-            _opened(self.path) as handle,
-            pq.ParquetFile(handle, **options) as file,
-        ):
-            yield from file.iter_batches(batch_size=rows, columns=names)
+        with _reading(self.path, "parquet file"), _opened(self.path) as handle:
+            yield from parquet.batches(handle, self.path, columns, rows)
 
 
 @contextmanager
@@ -186,13 +177,12 @@ def _opened(path: Path | Remote) -> Iterator[Any]:
 
 
 def open_parquet(path: Path | Remote) -> ParquetSource:
-    import pyarrow.parquet as pq
-
     with (
         _reading(path, "parquet file"),
         _opened(path) as handle,
-        pq.ParquetFile(handle) as file,
+        parquet.opened(handle) as file,
     ):
+        parquet.check_shape(file, path, parquet.size_of(handle))
         schema, meta = file.schema_arrow, file.metadata
         codec = "ZSTD"
         if meta.num_row_groups and meta.num_columns:

@@ -9,7 +9,7 @@ import pytest
 
 from adacorr.core.validation import InputError
 from adacorr.data import load
-from adacorr.data.named import unpacked
+from adacorr.tables import unpacked
 
 ROWS = 40_000
 
