@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import numpy as np
 import psutil
 import pyarrow.parquet as pq
@@ -131,16 +130,14 @@ def test_disk_full_while_reviewing(small_disk, make_run, serve, open_store, reco
     run = Run.open(disk / "run")
     server = serve(run)
     confirmed, refused = [], 0
-    with httpx.Client(base_url=server.address, timeout=PATIENCE) as client:
-        client.headers["Origin"] = server.address.rstrip("/")
-        client.get("/")
+    with server.visitor(PATIENCE) as client:
         for flip in range(300):
             if flip == 20:
                 filler = fill(disk)
             if flip == 280:
                 filler.unlink()
             said = {"reviewer": "Ann", "decisions": [{"flip": flip, "choice": "accept"}]}
-            answer = client.post("/api/decide", json=said)
+            answer = client.post(f"{client.api}/decide", json=said)
             assert answer.status_code in (200, 503), answer.text
             if answer.status_code == 200:
                 confirmed.append(flip)

@@ -358,15 +358,15 @@ def test_run_directories(fuzz, make_run, adacorr, tmp_path):
 
 
 @pytest.fixture
-def server(make_run, tmp_path) -> Iterator[tuple[int, subprocess.Popen, Path]]:
+def server(make_run, tmp_path) -> Iterator[tuple[int, str, subprocess.Popen, Path]]:
     said = tmp_path / "server.log"
     command = [sys.executable, "-m", "adacorr", "review", str(make_run().path), "--no-browser"]
     with open(said, "w") as log:
         process = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, stderr=log)
     assert process.stdout is not None
-    found = re.search(rb":(\d+)/", process.stdout.readline())
+    found = re.search(rb":(\d+)(/\S+)", process.stdout.readline())
     assert found is not None
-    yield int(found[1]), process, said
+    yield int(found[1]), found[2].decode(), process, said
     process.kill()
     process.wait()
     process.stdout.close()
@@ -395,19 +395,23 @@ def peak_mb_of(process: subprocess.Popen) -> float:
 
 
 def test_http(server, record):
-    port, process, said = server
+    port, entrance, process, said = server
     host = f"Host: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\nConnection: close\r\n"
+    page = ask(port, f"GET {entrance} HTTP/1.1\r\n{host}\r\n".encode())
+    cookies = re.findall(rb"set-cookie: ([^;]+)", page)
+    assert cookies, page[:300]
+    host += f"Cookie: {b'; '.join(cookies).decode()}\r\n"
     page = ask(port, f"GET / HTTP/1.1\r\n{host}\r\n".encode())
-    cookie = re.search(rb"set-cookie: ([^;]+)", page)
-    assert cookie is not None, page[:300]
-    host += f"Cookie: {cookie[1].decode()}\r\n"
+    found = re.search(rb'name="adacorr-run" content="(\w+)"', page)
+    assert found is not None, page[:300]
+    api = f"/api/{found[1].decode()}"
     body = json.dumps({"reviewer": "Ann", "decisions": [{"flip": 0, "choice": "skip", "seen": 0}]})
     sends = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
     sound = [
-        f"GET /api/queue?client=a&limit=3&order=doubtful HTTP/1.1\r\n{host}\r\n",
-        f"GET /api/fields/3 HTTP/1.1\r\n{host}\r\n",
-        f"POST /api/decide HTTP/1.1\r\n{host}{sends}",
-        f"POST /api/undo HTTP/1.1\r\n{host}{sends}",
+        f"GET {api}/queue?client=a&limit=3&order=doubtful HTTP/1.1\r\n{host}\r\n",
+        f"GET {api}/fields/3 HTTP/1.1\r\n{host}\r\n",
+        f"POST {api}/decide HTTP/1.1\r\n{host}{sends}",
+        f"POST {api}/undo HTTP/1.1\r\n{host}{sends}",
     ]
     counts: Counter[str] = Counter()
     began = peak_mb_of(process)

@@ -201,19 +201,17 @@ def reviewers(serve):
         server = serve(run)
 
         def work(mine: list[int]) -> None:
-            with httpx.Client(base_url=server.address, timeout=PATIENCE) as client:
-                client.headers["Origin"] = server.address.rstrip("/")
-                try:
-                    client.get("/")
+            try:
+                with server.visitor(PATIENCE) as client:
                     for flip in mine:
                         choice = "accept" if flip % 3 else "reject"
                         said = {"flip": flip, "choice": choice}
                         body = {"reviewer": "Ann", "decisions": [said]}
-                        answer = client.post("/api/decide", json=body)
+                        answer = client.post(f"{client.api}/decide", json=body)
                         if answer.status_code == 200:
                             confirmed.append(flip)
-                except httpx.HTTPError:
-                    return
+            except httpx.HTTPError:
+                return
 
         threads = [threading.Thread(target=work, args=(todo[i::2],)) for i in range(2)]
         for thread in threads:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -27,8 +28,10 @@ SECURITY = [str(REVIEW_TESTS / f"test_{name}.py") for name in ("guard", "app", "
 class Load:
     """What the clients saw."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address.rstrip("/")
+    def __init__(self, server: Any) -> None:
+        self.entrance, self.address = server.address, server.origin
+        with server.visitor() as visitor:
+            self.api = visitor.api
         self.seconds: dict[str, list[float]] = {"queue": [], "decide": []}
         self.confirmed: list[tuple[int, str]] = []  # flip and reviewer
         self.refused = 0
@@ -47,13 +50,13 @@ class Load:
         name = f"reviewer {number}"
         async with httpx.AsyncClient(base_url=self.address, timeout=PATIENCE) as http:
             http.headers["Origin"] = self.address
-            assert (await http.get("/")).status_code == 200
+            assert (await http.get(self.entrance, follow_redirects=True)).status_code == 200
             while time.monotonic() < until:
-                queue = http.get(f"/api/queue?client=c{number}&limit=8&order=doubtful")
+                queue = http.get(f"{self.api}/queue?client=c{number}&limit=8&order=doubtful")
                 for item in (await self.timed("queue", queue)).json():
                     said = {"flip": item["flip"], "choice": "accept", "seen": item["seen"]}
                     body = {"reviewer": name, "decisions": [said]}
-                    sent = http.post("/api/decide", json=body)
+                    sent = http.post(f"{self.api}/decide", json=body)
                     answer = await self.timed("decide", sent)
                     if answer.status_code == 200 and not answer.json()["refused"]:
                         self.confirmed.append((item["flip"], name))
@@ -67,7 +70,7 @@ class Load:
         rounds = 0
         port = int(self.address.rsplit(":", 1)[1])
         async with httpx.AsyncClient(base_url=self.address, timeout=PATIENCE) as known:
-            page = await known.get("/")
+            page = await known.get(self.entrance, follow_redirects=True)
             assert "httponly" in page.headers["set-cookie"].lower()
             assert "samesite=strict" in page.headers["set-cookie"].lower()
             while time.monotonic() < until:
@@ -82,16 +85,16 @@ class Load:
         wanted = [
             (known.get("/api/run", headers={"Host": "evil.example"}), {400}),
             (known.get("/api/run", headers={"Host": f"evil.example:{port}"}), {400}),
-            (known.post("/api/decide", json=said, headers={"Origin": "http://evil"}), {403}),
-            (known.post("/api/decide", json=said, headers={"Origin": "null"}), {403}),
-            (known.post("/api/decide", json=said), {403}),
-            (known.post("/api/decide", json=odd, headers=own), {422}),
-            (known.post("/api/decide", content=b"x" * 70_000, headers=own), {413}),
+            (known.post(f"{self.api}/decide", json=said, headers={"Origin": "http://evil"}), {403}),
+            (known.post(f"{self.api}/decide", json=said, headers={"Origin": "null"}), {403}),
+            (known.post(f"{self.api}/decide", json=said), {403}),
+            (known.post(f"{self.api}/decide", json=odd, headers=own), {422}),
+            (known.post(f"{self.api}/decide", content=b"x" * 70_000, headers=own), {413}),
             (known.get("/..%2f..%2fetc/passwd"), {404}),
             (known.get("/review.sqlite"), {404}),
             (known.get("/openapi.json"), {404}),
-            (known.get("/api/image/999999999999999999999"), {422}),
-            (known.get("/api/fields/99999999"), {404}),
+            (known.get(f"{self.api}/image/999999999999999999999"), {422}),
+            (known.get(f"{self.api}/fields/99999999"), {404}),
         ]
         for request, statuses in wanted:
             answer = await request
@@ -100,7 +103,7 @@ class Load:
             assert answer.headers["x-frame-options"] == "DENY"
         async with httpx.AsyncClient(base_url=self.address, timeout=PATIENCE) as stranger:
             assert (await stranger.get("/api/run")).status_code == 401
-            sent = await stranger.post("/api/decide", json=said, headers=own)
+            sent = await stranger.post(f"{self.api}/decide", json=said, headers=own)
             assert sent.status_code == 401
 
 
@@ -118,7 +121,7 @@ def quantile_ms(values: list[float], q: float) -> int:
 def test_fifty_clients(make_run, serve, record):
     run = make_run(n=300_000)
     server = serve(run)
-    load = Load(server.address)
+    load = Load(server)
     tests = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *SECURITY],
         stdout=subprocess.PIPE,

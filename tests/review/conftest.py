@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
+import httpx
 import pytest
 import uvicorn
 
@@ -30,13 +32,43 @@ def open_store() -> Callable[[Run], Store]:
     return make
 
 
+class Visitor(httpx.Client):
+    """A visitor who opens the printed address; `api` begins the paths of this review."""
+
+    def __init__(self, address: str, seconds: float) -> None:
+        origin = address.split("/?")[0]
+        super().__init__(
+            base_url=origin, timeout=seconds, headers={"Origin": origin}, follow_redirects=True
+        )
+        self.address, self.api = address, ""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.api = api_of(self.get(self.address).text)
+        return self
+
+
+def api_of(page: str) -> str:
+    """Where a page's own questions go: no other page may ask there."""
+    found = re.search(r'name="adacorr-run" content="(\w+)"', page)
+    assert found is not None, page[:300]
+    return f"/api/{found[1]}"
+
+
 @dataclass
 class Server:
     """``adacorr review`` in a process of its own."""
 
     process: subprocess.Popen[str]
-    address: str
+    address: str  # as printed, with the token
     said: list[str]
+
+    @property
+    def origin(self) -> str:
+        return self.address.split("/?")[0]
+
+    def visitor(self, seconds: float = 300) -> Visitor:
+        return Visitor(self.address, seconds)
 
     def kill(self) -> None:
         self.process.kill()  # SIGKILL: no chance to tidy up
@@ -80,12 +112,13 @@ def serve_here() -> Iterator[Callable[[Run], str]]:
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         desk = Desk.open(RunData.open(run), run.file(DATABASE))
-        app = create_app(desk, Guard("127.0.0.1", port, None))
+        guard = Guard("127.0.0.1", port)
+        app = create_app(desk, guard)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         started.append((server, thread))
-        return f"http://127.0.0.1:{port}/"
+        return f"http://127.0.0.1:{port}/?token={guard.token}"
 
     yield start
     for server, thread in started:

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -5,18 +7,22 @@ from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.review.app import Desk, create_app
 from adacorr.review.guard import Guard
 from adacorr.review.server import DATABASE
+from adacorr.review.store import ACCEPT
 from adacorr.runs.reader import RunData
 
 BASE = "http://127.0.0.1:8350"
+TOKEN = "tell-me"
+ENTRANCE = f"/?token={TOKEN}"
 
 
 @pytest.fixture
 def start(make_run):
-    def make(token=None, host="127.0.0.1", **options):
+    def make(host="127.0.0.1", **options):
         run = make_run(**options)
         desk = Desk.open(RunData.open(run), run.file(DATABASE))
-        app = create_app(desk, Guard(host, 8350, token))
-        client = TestClient(app, base_url=BASE, headers={"Origin": BASE})
+        guard = Guard(host, 8350, TOKEN)
+        client = TestClient(create_app(desk, guard), base_url=BASE, headers={"Origin": BASE})
+        client.api = f"/api/{guard.run}"
         return desk, client
 
     return make
@@ -25,12 +31,14 @@ def start(make_run):
 @pytest.fixture
 def opened(start):
     desk, client = start()
-    assert client.get("/").status_code == 200
+    assert client.get(ENTRANCE).status_code == 200
     return desk, client
 
 
 def decide(client, *decisions, reviewer="Ann"):
-    return client.post("/api/decide", json={"reviewer": reviewer, "decisions": list(decisions)})
+    return client.post(
+        f"{client.api}/decide", json={"reviewer": reviewer, "decisions": list(decisions)}
+    )
 
 
 def test_page_and_files_have_strict_headers(opened):
@@ -57,23 +65,24 @@ def test_page_and_files_have_strict_headers(opened):
         "/static/app.js",
         "/../pyproject.toml",
         "/..%2f..%2fetc/passwd",
-        "/api/image/..%2f..%2fetc%2fpasswd",
-        "/api/fields/-1",
-        "/api/fields/1e3",
-        "/api/fields/99999999",
-        "/api/image/999999999999999999999",
+        "API/image/..%2f..%2fetc%2fpasswd",
+        "API/fields/-1",
+        "API/fields/1e3",
+        "API/fields/99999999",
+        "API/image/999999999999999999999",
         "/config.toml",
         "/review.sqlite",
     ],
 )
 def test_nothing_else_is_served(opened, path):
     _, client = opened
-    assert client.get(path).status_code in (404, 422)
+    assert client.get(path.replace("API", client.api)).status_code in (404, 422)
 
 
 def test_without_the_page_there_is_no_api(start):
     _, client = start()
     assert client.get("/api/run").status_code == 401
+    assert client.get(f"{client.api}/progress").status_code == 401
     assert decide(client, {"flip": 0, "choice": "accept"}).status_code == 401
 
 
@@ -81,23 +90,100 @@ def test_foreign_host_and_origin(opened):
     desk, client = opened
     assert client.get("/api/run", headers={"Host": "evil.example"}).status_code == 400
     sent = {"reviewer": "Ann", "decisions": [{"flip": 0, "choice": "accept"}]}
-    answer = client.post("/api/decide", json=sent, headers={"Origin": "http://evil.example"})
+    answer = client.post(
+        f"{client.api}/decide", json=sent, headers={"Origin": "http://evil.example"}
+    )
     assert answer.status_code == 403
     assert not desk.store.state.any()
 
 
-def test_token_is_demanded_beyond_this_machine(start):
-    _, client = start(token="tell-me", host="0.0.0.0")
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_token_is_demanded(start, host):
+    """On this machine too: it has other users."""
+    _, client = start(host=host)
     assert client.get("/").status_code == 403
     assert client.get("/?token=guess").status_code == 403
     assert client.get("/api/run").status_code == 401
-    assert client.get("/?token=tell-me").status_code == 200  # redirected, with the cookie
+    assert client.get(ENTRANCE).status_code == 200  # redirected, with the cookie
     assert client.get("/api/run").status_code == 200
+
+
+def test_pages_and_pictures_of_another_review_are_not_served(start):
+    """The browser keeps pictures for long, and a page may stay open when its server is gone."""
+    _, first = start(name="one", data={"source": "digits"})
+    _, second = start(name="two", data={"source": "digits"})
+    first.get(ENTRANCE)
+    second.get(ENTRANCE)
+    assert first.api != second.api
+    old = first.get(f"{first.api}/image/0")
+    assert "immutable" in old.headers["cache-control"]
+    assert second.get(f"{first.api}/image/0").status_code == 409
+    said = {"reviewer": "Ann", "decisions": [{"flip": 0, "choice": "accept"}]}
+    assert second.post(f"{first.api}/decide", json=said).status_code == 409
+    assert second.post(f"{second.api}/decide", json=said).status_code == 200
+
+
+def test_a_name_in_use_does_not_open_anothers_decisions(start):
+    desk, ann = start()
+    ann.get(ENTRANCE)
+    decide(ann, {"flip": 0, "choice": "accept"})
+    other = TestClient(ann.app, base_url=BASE, headers={"Origin": BASE})
+    other.api = ann.api
+    other.get(ENTRANCE)
+    assert other.post(f"{other.api}/undo", json={"reviewer": "Ann"}).json()["item"] is None
+    assert desk.store.state[0] == ACCEPT
+    assert ann.post(f"{ann.api}/undo", json={"reviewer": "Ann"}).json()["item"]["flip"] == 0
+
+
+def test_the_page_suggests_no_name(opened, monkeypatch):
+    monkeypatch.setenv("USER", "root")
+    _, client = opened
+    assert "root" not in client.get("/api/run").text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"reviewer": "Ann", "decisions": [{"flip": NaN, "choice": "accept"}]}',
+        '{"reviewer": "Ann", "decisions": [{"flip": Infinity, "choice": "accept"}]}',
+        '{"reviewer": "\\ud800", "decisions": [{"flip": 0, "choice": "accept"}]}',
+        '{"reviewer": "Ann", "decisions": [{"flip": 0, "choice": "\\udc80"}]}',
+        '{"reviewer": "Ann", "\\ud800": 1, "decisions": []}',
+        "[" * 30_000,
+        "\xff",
+        "",
+    ],
+)
+@pytest.mark.parametrize("path", ["decide", "undo"])
+def test_what_json_cannot_say_back_is_a_bad_request(opened, body, path):
+    desk, client = opened
+    raw = body.encode("latin-1")
+    headers = {"Content-Type": "application/json"}
+    answer = client.post(f"{client.api}/{path}", content=raw, headers=headers)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["detail"]
+    assert not desk.store.state.any()
+
+
+def test_a_hung_source_has_a_time_limit_and_holds_up_nothing_else(start, monkeypatch):
+    released = threading.Event()
+    monkeypatch.setattr("adacorr.review.app.SAMPLE_SECONDS", 0.2)
+    desk, client = start(data={"source": "digits"})
+    read = desk.items.get
+    monkeypatch.setattr(desk.items, "get", lambda index: released.wait() and read(index))
+    client.get(ENTRANCE)
+    for flip in range(12):  # more than there are readers
+        answer = client.get(f"{client.api}/fields/{flip}")
+        assert answer.status_code == 504
+        assert "0.2 s" in answer.json()["detail"]
+    assert decide(client, {"flip": 0, "choice": "accept"}).status_code == 200
+    released.set()
+    assert client.get(f"{client.api}/fields/11").json()["image"] is True
 
 
 def test_items_tell_what_the_run_says(opened):
     desk, client = opened
-    (item, *_) = client.get("/api/queue?client=a&order=doubtful").json()
+    (item, *_) = client.get(f"{client.api}/queue?client=a&order=doubtful").json()
     flip = item["flip"]
     assert item["sample"] == desk.flips.index[flip]
     assert item["given"] == desk.flips.given[flip]
@@ -117,7 +203,7 @@ def test_decide_undo_and_counts(opened):
     assert answer["refused"] == []
     assert (answer["progress"]["accepted"], answer["progress"]["rejected"]) == (1, 1)
     assert answer["progress"]["reviewers"] == {"Ann": 2}
-    answer = client.post("/api/undo", json={"reviewer": "Ann"}).json()
+    answer = client.post(f"{client.api}/undo", json={"reviewer": "Ann"}).json()
     assert answer["item"]["flip"] == 1
     assert answer["progress"]["rejected"] == 0
     refused = decide(client, {"flip": 0, "choice": "reject"}, reviewer="Bob").json()["refused"]
@@ -144,14 +230,14 @@ def test_decide_undo_and_counts(opened):
 )
 def test_odd_decisions_are_refused(opened, wrong):
     desk, client = opened
-    assert decide(client, wrong).status_code in (404, 422)
+    assert decide(client, wrong).status_code in (400, 404, 422)
     assert not desk.store.state.any()
 
 
 def test_names_of_reviewers_are_bounded_and_cleaned(opened):
     _, client = opened
-    assert decide(client, {"flip": 0, "choice": "accept"}, reviewer="").status_code == 422
-    assert decide(client, {"flip": 0, "choice": "accept"}, reviewer="x" * 61).status_code == 422
+    assert decide(client, {"flip": 0, "choice": "accept"}, reviewer="").status_code == 400
+    assert decide(client, {"flip": 0, "choice": "accept"}, reviewer="x" * 61).status_code == 400
     answer = decide(client, {"flip": 0, "choice": "accept"}, reviewer="<b>\x00").json()
     assert list(answer["progress"]["reviewers"]) == ["<b>\ufffd"]
 
@@ -159,7 +245,7 @@ def test_names_of_reviewers_are_bounded_and_cleaned(opened):
 def test_audit_states_the_clopper_pearson_limit(opened):
     desk, client = opened
     total, order = len(desk.flips), desk.queue.orders["audit"].tolist()
-    fresh = client.get("/api/progress").json()["audit"]
+    fresh = client.get(f"{client.api}/progress").json()["audit"]
     assert fresh["needed"] == reviews_needed(0.05, n_flips=total)
     assert fresh["limit"] == 1
     said = [{"flip": flip, "choice": "accept"} for flip in order[:20]]
@@ -181,42 +267,42 @@ def test_audit_with_too_many_wrong_is_out_of_reach(opened):
 
 def test_pictures_and_fields(start):
     _, client = start(data={"source": "digits"})
-    client.get("/")
-    answer = client.get("/api/fields/0")
+    client.get(ENTRANCE)
+    answer = client.get(f"{client.api}/fields/0")
     assert answer.json()["image"] is True
-    picture = client.get("/api/image/0")
+    picture = client.get(f"{client.api}/image/0")
     assert picture.content[:4] == b"\x89PNG"
     assert "immutable" in picture.headers["cache-control"]
-    assert client.get("/api/progress").json()["note"] is None
+    assert client.get(f"{client.api}/progress").json()["note"] is None
 
 
 def test_source_gone(start):
     desk, client = start(data={"source": "/nowhere/table.csv"})
-    client.get("/")
-    assert client.get("/api/fields/0").json() == {"fields": {}, "image": False}
-    assert client.get("/api/image/0").status_code == 404
-    assert "not shown" in client.get("/api/progress").json()["note"]
+    client.get(ENTRANCE)
+    assert client.get(f"{client.api}/fields/0").json() == {"fields": {}, "image": False}
+    assert client.get(f"{client.api}/image/0").status_code == 404
+    assert "not shown" in client.get(f"{client.api}/progress").json()["note"]
     assert desk.item(0)["bars"]
 
 
 def test_no_probabilities_no_confidence_no_flips(start):
     desk, client = start(probs=False, confidence=False)
-    client.get("/")
-    item = client.get("/api/queue?client=a").json()[0]
+    client.get(ENTRANCE)
+    item = client.get(f"{client.api}/queue?client=a").json()[0]
     assert item["bars"] == []
     assert item["confidence"] is None
     desk, client = start(name="zero", flips=False)
-    client.get("/")
-    assert client.get("/api/queue?client=a").json() == []
-    assert client.get("/api/progress").json()["audit"]["limit"] is None
+    client.get(ENTRANCE)
+    assert client.get(f"{client.api}/queue?client=a").json() == []
+    assert client.get(f"{client.api}/progress").json()["audit"]["limit"] is None
     assert len(desk.flips) == 0
 
 
 def test_export_downloads(opened):
     _, client = opened
     decide(client, {"flip": 0, "choice": "accept"})
-    answer = client.get("/api/export?format=csv&unreviewed=keep")
+    answer = client.get(f"{client.api}/export?format=csv&unreviewed=keep")
     assert answer.text.count("accepted") == 1
     assert len(answer.text.splitlines()) == 301
-    assert client.get("/api/export?format=parquet").content[:4] == b"PAR1"
-    assert client.get("/api/export?format=exe").status_code == 422
+    assert client.get(f"{client.api}/export?format=parquet").content[:4] == b"PAR1"
+    assert client.get(f"{client.api}/export?format=exe").status_code == 422

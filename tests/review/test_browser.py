@@ -22,6 +22,7 @@ def visit(chromium):
     contexts, problems = [], []
 
     def open_page(address, name="Ann", **options):
+        origin = address.split("?")[0]
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
@@ -33,7 +34,7 @@ def visit(chromium):
         )
         page.on(
             "request",
-            lambda request: request.url.startswith(address) or problems.append(request.url),
+            lambda request: request.url.startswith(origin) or problems.append(request.url),
         )
         enter(page, address, name)
         settled(page)  # a key is not taken while the page loads
@@ -70,6 +71,16 @@ def press(page, key):
     page.wait_for_function(
         "old => document.querySelector('#where').textContent !== old", arg=before
     )
+
+
+def press_through(page):
+    """A decision, whether or not the next sample appears."""
+    before = where(page)
+    page.keyboard.press("a")
+    page.wait_for_function(
+        "old => document.querySelector('#where').textContent !== old", arg=before
+    )
+    page.wait_for_timeout(200)
 
 
 def test_one_person_from_first_to_export(make_run, serve_here, open_store, visit, tmp_path):
@@ -211,7 +222,7 @@ def test_another_view_while_a_decision_is_on_its_way(make_run, serve_here, open_
     is drawn in the end belongs to the order that was chosen last."""
     run = make_run(data={"source": "digits"})
     page = visit(serve_here(run))
-    slow = "**/api/{queue,decide,undo}*"
+    slow = re.compile("/api/[0-9a-f]+/(queue|decide|undo)")
     page.route(slow, lambda route: (page.wait_for_timeout(150), route.continue_()))
     decided = where(page)
     page.keyboard.press("a")
@@ -244,10 +255,10 @@ def test_a_failed_load_is_tried_again(make_run, serve_here, chromium):
     page.set_default_timeout(PATIENCE)
     enter(page, serve_here(make_run()), "Ann")
     before = where(page)
-    page.route("**/api/queue*", lambda route: route.abort())
+    page.route("**/queue?*", lambda route: route.abort())
     page.select_option("#order", "certain")
     page.wait_for_selector("#banner:not([hidden])")
-    page.unroute("**/api/queue*")  # not before: a second try that succeeds hides the banner
+    page.unroute("**/queue?*")  # not before: a second try that succeeds hides the banner
     page.wait_for_function(
         "old => document.querySelector('#where').textContent !== old", arg=before
     )
@@ -312,17 +323,65 @@ def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_stor
     page.keyboard.press("a")
     page.wait_for_selector("#banner:not([hidden])")
     assert "No connection" in page.text_content("#banner")
-    serve(run, port=port)
+    again = serve(run, port=port)
     page.keyboard.press("a")
     page.wait_for_selector("#banner button")
-    with page.expect_navigation():  # the old page looks the same until it is gone
-        page.click("#banner button")
+    page.goto(again.address)
     page.wait_for_selector("#single:not([hidden])")
     page.wait_for_function("() => document.querySelector('#counts').textContent.startsWith('1 of')")
     press(page, "a")
     assert (open_store(run).state == ACCEPT).sum() == 2
     assert run.file(DATABASE).exists()
     context.close()
+
+
+def test_no_decision_without_its_sample_on_screen(make_run, serve_here, open_store, visit):
+    """A slow source: the picture before is gone at once, and keys wait for the right one."""
+    run = make_run(data={"source": "digits"})
+    page = visit(serve_here(run))
+    page.route("**/fields/*", lambda route: None)  # never answered
+    for _ in range(20):  # the next few are there already
+        page.wait_for_timeout(300)
+        if "busy" in (page.get_attribute("body", "class") or ""):
+            break
+        press_through(page)
+    page.wait_for_function("() => document.body.classList.contains('busy')")
+    assert page.locator("#picture").is_hidden()
+    assert page.locator("#fields").is_hidden()
+    assert "Loading" in page.text_content("#no-sample")
+    saved = (open_store(run).state != 0).sum()
+    for _ in range(10):
+        page.keyboard.press("a")
+    page.wait_for_function(
+        "() => document.querySelector('#status').textContent.includes('Not dec')"
+    )
+    assert (open_store(run).state != 0).sum() == saved
+
+
+def test_a_source_that_does_not_answer_is_named_and_tried_again(make_run, serve_here, chromium):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    late = '{"detail": "expected the sample within 10 s, got no answer"}'
+    page.route("**/fields/*", lambda route: route.fulfill(status=504, body=late))
+    enter(page, serve_here(make_run(data={"source": "digits"})), "Ann")
+    page.wait_for_function(
+        "() => document.querySelector('#no-sample').textContent.includes('10 s')"
+    )
+    page.unroute("**/fields/*")
+    page.wait_for_selector("#picture:not([hidden])")
+    settled(page)
+    assert page.locator("#no-sample").is_hidden()
+    context.close()
+
+
+def test_a_card_without_its_sample_cannot_be_chosen(make_run, serve_here, visit):
+    page = visit(serve_here(make_run(data={"source": "digits"})))
+    page.route("**/image/*", lambda route: None)
+    page.keyboard.press("g")
+    page.wait_for_selector(".card[disabled]")
+    page.unroute("**/image/*")  # those held go on
+    page.wait_for_selector(".card:not([disabled])")
 
 
 def test_zero_flips(make_run, serve_here, visit):

@@ -1,9 +1,11 @@
+import asyncio
+
 import pytest
 
-from adacorr.review.guard import Guard
+from adacorr.review.guard import Gate, Guard
 
-LOCAL = Guard("127.0.0.1", 8350, None)
-OPEN = Guard("0.0.0.0", 8350, "secret")
+LOCAL = Guard("127.0.0.1", 8350)
+OPEN = Guard("0.0.0.0", 8350, "secret", "ticket")
 ORIGIN = {"host": "127.0.0.1:8350", "origin": "http://127.0.0.1:8350", "content-length": "10"}
 
 
@@ -54,19 +56,22 @@ def test_beyond_this_machine_addresses_pass_and_names_do_not():
     ],
 )
 def test_cross_origin_writes_are_turned_away(change):
-    assert status(LOCAL, "POST", "/api/decide", ORIGIN) is None
-    assert status(LOCAL, "POST", "/api/decide", ORIGIN | change) == 403
-    assert status(LOCAL, "PUT", "/api/decide", ORIGIN | change) == 403
+    assert status(LOCAL, "POST", f"/api/{LOCAL.run}/decide", ORIGIN) is None
+    assert status(LOCAL, "POST", f"/api/{LOCAL.run}/decide", ORIGIN | change) == 403
+    assert status(LOCAL, "PUT", f"/api/{LOCAL.run}/decide", ORIGIN | change) == 403
 
 
 def test_a_write_without_origin_is_turned_away():
     headers = {"host": "127.0.0.1:8350", "content-length": "10"}
-    assert status(LOCAL, "POST", "/api/decide", headers) == 403
+    assert status(LOCAL, "POST", f"/api/{LOCAL.run}/decide", headers) == 403
 
 
 @pytest.mark.parametrize("length", ["", "999999999", "-1", "x", "1e3"])
 def test_bodies_are_short(length):
-    assert status(LOCAL, "POST", "/api/decide", ORIGIN | {"content-length": length}) == 413
+    assert (
+        status(LOCAL, "POST", f"/api/{LOCAL.run}/decide", ORIGIN | {"content-length": length})
+        == 413
+    )
 
 
 def test_the_api_asks_for_the_session():
@@ -76,9 +81,52 @@ def test_the_api_asks_for_the_session():
     assert status(LOCAL, "GET", "/api/run", headers, {"adacorr_1": LOCAL.session}) == 401
 
 
+def test_a_length_says_nothing_of_a_chunked_body():
+    headers = ORIGIN | {"transfer-encoding": "chunked"}
+    assert status(LOCAL, "POST", f"/api/{LOCAL.run}/decide", headers) == 413
+
+
+def test_another_reviews_page_is_told_so():
+    headers = {"host": "127.0.0.1:8350"}
+    assert status(LOCAL, "GET", "/api/0123456789abcdef/image/0", headers) == 409
+    assert status(LOCAL, "GET", f"/api/{LOCAL.run}x/image/0", headers) == 409
+    assert status(LOCAL, "GET", f"/api/{LOCAL.run}/image/0", headers) is None
+    assert Guard("127.0.0.1", 8350).run != LOCAL.run
+
+
 def test_tokens():
-    assert LOCAL.admits(None, {})
+    assert not LOCAL.admits(None, {})
+    assert LOCAL.admits(LOCAL.token, {})
+    assert OPEN.admits("secret", {})
     assert OPEN.admits("secret", {})
     assert OPEN.admits(None, {OPEN.cookie: OPEN.session})
     assert not OPEN.admits(None, {})
+    assert not OPEN.admits("", {})
+    assert not OPEN.admits("\ud800", {})
     assert not OPEN.admits("Secret", {OPEN.cookie: "secret"})
+
+
+def test_the_ticket_on_the_browsers_command_line_is_good_once():
+    guard = Guard("127.0.0.1", 8350, "secret", "ticket")
+    assert guard.admits("ticket", {})
+    assert not guard.admits("ticket", {})
+    assert guard.admits("secret", {})
+
+
+def test_what_arrives_is_counted_whatever_was_promised():
+    async def app(scope, receive, send):
+        while (message := await receive())["type"] == "http.request":
+            taken.append(len(message["body"]))
+
+    async def receive():
+        return {"type": "http.request", "body": b"x" * 10_000, "more_body": True}
+
+    async def send(message):
+        pass
+
+    taken: list[int] = []
+    headers = [(k.encode(), v.encode()) for k, v in ORIGIN.items()]
+    headers += [(b"cookie", f"{LOCAL.cookie}={LOCAL.session}".encode())]
+    scope = {"type": "http", "method": "POST", "path": f"/api/{LOCAL.run}/decide"}
+    asyncio.run(Gate(app, LOCAL)({**scope, "headers": headers}, receive, send))
+    assert sum(taken) == 60_000

@@ -5,16 +5,18 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import httpx
 import pyarrow.parquet as pq
 import pytest
 
 from adacorr.review.server import DATABASE
-from adacorr.review.store import ACCEPT
+from adacorr.review.store import ACCEPT, Decision
 
 
 def adacorr(*arguments):
@@ -54,12 +56,10 @@ def test_a_kill_loses_no_confirmed_decision(make_run, serve, open_store, tmp_pat
     run = make_run()
     server = serve(run)
     confirmed = []
-    with httpx.Client(base_url=server.address, timeout=300) as client:
-        client.headers["Origin"] = server.address.rstrip("/")
-        client.get("/")
+    with server.visitor() as client:
         for flip in range(25):
             said = {"reviewer": "Ann", "decisions": [{"flip": flip, "choice": "accept"}]}
-            if client.post("/api/decide", json=said).status_code == 200:
+            if client.post(f"{client.api}/decide", json=said).status_code == 200:
                 confirmed.append(flip)
         server.kill()
     assert len(confirmed) == 25
@@ -72,9 +72,10 @@ def test_a_kill_loses_no_confirmed_decision(make_run, serve, open_store, tmp_pat
     assert decisions.count("accepted") == 25
 
 
-def test_beyond_this_machine_a_token_is_printed_and_needed(make_run, serve):
-    server = serve(make_run(), "--host", "0.0.0.0")
-    assert "other machines" in server.said[0]
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_token_is_printed_and_needed(make_run, serve, host):
+    server = serve(make_run(), "--host", host)
+    assert ("other machines" in server.said[0]) == (host == "0.0.0.0")
     port, token = re.search(r":(\d+)/\?token=(\S+)", server.address).groups()  # pyright: ignore
     assert len(token) >= 24
     base = f"http://127.0.0.1:{port}"
@@ -89,8 +90,9 @@ def test_the_browser_is_opened_at_the_address(make_run, tmp_path):
     program = tmp_path / "browser"
     program.write_text(
         f"#!{sys.executable}\n"
-        "import sys, urllib.request\n"
-        "page = urllib.request.urlopen(sys.argv[1], timeout=300).read().decode()\n"
+        "import sys, urllib.request as u\n"
+        "visitor = u.build_opener(u.HTTPCookieProcessor())\n"
+        "page = visitor.open(sys.argv[1], timeout=300).read().decode()\n"
         f"part = {str(tmp_path / 'part')!r}\n"
         "open(part, 'w').write(sys.argv[1] + ' ' + page.split('<title>')[1].split('<')[0])\n"
         f"import os; os.rename(part, {str(tmp_path / 'opened')!r})\n"
@@ -109,8 +111,10 @@ def test_the_browser_is_opened_at_the_address(make_run, tmp_path):
             server.send_signal(signal.SIGINT)
             said, _ = server.communicate(timeout=300)
     opened = (tmp_path / "opened").read_text()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/ adacorr review", opened)
-    assert opened.split()[0] in said
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=\S+ adacorr review", opened)
+    # The printed token is not the one that a command line has shown to this machine's users.
+    assert opened.split("=")[0] in said
+    assert opened.split()[0] not in said
 
 
 def test_the_address_as_json(make_run):
@@ -118,7 +122,7 @@ def test_the_address_as_json(make_run):
     flags = ["--json", "--no-browser", "--port", "0"]
     with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as process:
         address = json.loads(process.stdout.readline())["address"]
-        assert httpx.get(address, timeout=300).status_code == 200
+        assert httpx.get(address, timeout=300).status_code == 303
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == ""
 
@@ -130,3 +134,88 @@ def test_an_interrupt_ends_it_quietly(make_run, serve):
     rest, _ = server.process.communicate(timeout=300)
     assert server.process.returncode == 0
     assert f"The decisions are in {run.file(DATABASE)}" in rest
+
+
+def test_without_its_extra_it_is_one_line(make_run, tmp_path):
+    """A shadow of each package that fails to import, as if it were not installed."""
+    for name in ("fastapi", "starlette", "uvicorn", "h11", "pydantic"):
+        text = f"raise ModuleNotFoundError('No module named {name}', name={name!r})\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    command = [sys.executable, "-m", "adacorr", "review", str(make_run().path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    one_line(done, "pip install 'adacorr[review]'")
+    export = [*command, "--export", str(tmp_path / "final.csv")]  # needs no server
+    subprocess.run(export, check=True, capture_output=True, env=environment)
+
+
+def test_a_locked_or_damaged_database_is_one_line(make_run, open_store, tmp_path):
+    run = make_run()
+    with sqlite3.connect(run.file(DATABASE)) as db:  # locked at the first start
+        db.execute("BEGIN EXCLUSIVE")
+        one_line(adacorr("review", run.path, "--no-browser"), "locked")
+        one_line(adacorr("review", run.path, "--export", tmp_path / "x.csv"), "locked")
+    db.close()
+    run.file(DATABASE).unlink()
+    store = open_store(run)
+    store.decide([Decision(0, "accept")], "Ann")
+    store.close()
+    damage = [
+        ("UPDATE log SET choice = 'maybe'", "'maybe'"),
+        ("UPDATE log SET choice = 'accept', label = 'x'", "class index"),
+        ("UPDATE log SET label = NULL, row = 'x'", "row x"),
+        ("DELETE FROM log", None),
+        ("DELETE FROM meta WHERE key = 'audit_seed'", "seed"),
+        ("DROP TABLE log", "log"),
+    ]
+    for change, text in damage:
+        with sqlite3.connect(run.file(DATABASE)) as db:
+            db.execute("PRAGMA ignore_check_constraints = ON")
+            db.execute(change)
+        db.close()
+        if text:
+            one_line(adacorr("review", run.path, "--no-browser", "--port", "0"), text)
+
+
+def test_a_request_that_never_ends_is_hung_up_on(make_run, serve):
+    """A connection that sends nothing, one that sends half a head, one that sends half a body."""
+    server = serve(make_run())
+    port = int(re.findall(r":(\d+)/", server.address)[0])
+    began = time.monotonic()
+    with server.visitor() as client:
+        cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        half = (
+            f"POST {client.api}/undo HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            f"Origin: {server.origin}\r\nCookie: {cookies}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+        )
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    for connection, text in zip(slow, ["", half[:60], half], strict=True):
+        connection.settimeout(60)
+        connection.sendall(text.encode())
+    for connection in slow:
+        assert connection.recv(1 << 16) == b""
+        connection.close()
+    assert time.monotonic() - began < 60
+
+
+def test_a_chunked_body_under_a_short_length_is_refused(make_run, serve):
+    server = serve(make_run())
+    port = int(re.findall(r":(\d+)/", server.address)[0])
+    with server.visitor() as client, socket.create_connection(("127.0.0.1", port)) as s:
+        cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        s.settimeout(60)
+        head = (
+            f"POST {client.api}/undo HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            f"Origin: {server.origin}\r\nCookie: {cookies}\r\nContent-Length: 10\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        s.sendall(head.encode())
+        with suppress(OSError):  # refused before all is sent
+            for _ in range(200):
+                s.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+        answer = s.recv(1 << 16)
+    assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400")), answer[:200]

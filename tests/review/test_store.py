@@ -266,3 +266,20 @@ def test_no_flipped_bit_changes_a_decision(make_run, open_store, tmp_path):
         for extra in ("-wal", "-shm"):
             path.with_name(path.name + extra).unlink(missing_ok=True)
     assert refused > 100
+
+
+def test_a_file_of_the_first_format_is_brought_up_to_date(make_run, open_store):
+    run = make_run()
+    store = open_store(run)
+    store.decide([Decision(0, "accept")], "Ann")
+    store.close()
+    with sqlite3.connect(run.file(DATABASE)) as db:
+        db.execute("ALTER TABLE log DROP COLUMN author")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    again = open_store(run)
+    assert again.state[0] == ACCEPT
+    again.decide([Decision(1, "reject")], "Ann", "a browser")
+    assert again.undo("Ann", "a browser") == 1
+    assert again.undo("Ann", "a browser") is None  # the earlier one has another author
+    assert again.undo("Ann") == 0

@@ -33,7 +33,7 @@ def review(
     unreviewed
         In the export, "keep" the given label of changes that nobody decided, or "accept" them.
     host
-        Where to listen. Anything but this machine makes the page demand a token.
+        Where to listen. The printed address holds a token that the first visit needs.
     port
         Port to listen on; 0 takes any free one.
     browser

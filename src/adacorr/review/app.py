@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
+from fastapi import Body, Cookie, FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,9 +24,10 @@ from starlette.background import BackgroundTask
 from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.core.validation import InputError
 from adacorr.review.export import export
-from adacorr.review.guard import Guard
+from adacorr.review.guard import AUTHOR, Gate, Guard, set_cookies
+from adacorr.review.previews import Late, Previews
 from adacorr.review.queue import Flips, Order, Queue, audited, load_flips
-from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Busy, Decision, Store
+from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Decision, Store
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.runs.samples import Item, Items
 
@@ -34,7 +35,7 @@ CONFIDENCE = 0.95
 TOP_PROBABILITIES = 6
 MAX_AT_ONCE = 100
 PICTURE_SIDE = 512
-_CACHED_ITEMS = 128
+SAMPLE_SECONDS = 10.0
 _STATIC = {
     "app.js": "text/javascript; charset=utf-8",
     "api.js": "text/javascript; charset=utf-8",
@@ -45,6 +46,7 @@ _STATIC = {
 
 FlipNumber = Annotated[int, PathParameter(ge=0, le=2**40)]
 ClassNumber = Annotated[int, Query(ge=0, le=2**31)]
+Author = Annotated[str, Cookie(alias=AUTHOR, max_length=100)]
 Client = Annotated[str, Query(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9-]+$")]
 
 
@@ -81,10 +83,11 @@ class Desk:
     items: Items
     target: float = 0.05
     names: tuple[str, ...] = field(init=False)
+    previews: Previews = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = self.data.class_names
-        self.preview = lru_cache(_CACHED_ITEMS)(self._preview)
+        self.previews = Previews(self._preview, SAMPLE_SECONDS)
 
     @classmethod
     def open(cls, data: RunData, database: Path, target: float = 0.05) -> Desk:
@@ -149,10 +152,10 @@ class Desk:
             answer["needed"] = None if needed is None else max(0, needed - reviewed)
         return answer
 
-    def decide(self, sent: Verdicts) -> list[dict[str, Any]]:
+    def decide(self, sent: Verdicts, author: str) -> list[dict[str, Any]]:
         """Write the decisions; those that someone else made first come back."""
         decisions = [self._checked(verdict) for verdict in sent.decisions]
-        refused = self.store.decide(decisions, clean_text(sent.reviewer, 60))
+        refused = self.store.decide(decisions, clean_text(sent.reviewer, 60), author)
         return [
             {"flip": e.flip, "choice": e.choice, "label": e.label, "reviewer": e.reviewer}
             for e in refused
@@ -199,35 +202,44 @@ def _reviews_needed(target: float, wrong: int, total: int) -> int | None:
         return None
 
 
-def create_app(desk: Desk, guard: Guard) -> FastAPI:
+def create_app(desk: Desk, guard: Guard) -> Gate:
     """The web application: the page, its three files, and the answers below ``/api``."""
     options: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}
     if "telemetry" in inspect.signature(FastAPI).parameters:  # newer versions would look for it
         options["telemetry"] = {"auto_configure": False}
     app = FastAPI(title="adacorr review", **options)
 
-    @app.middleware("http")
-    async def guarded(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        problem = guard.problem(request.method, request.url.path, request.headers, request.cookies)
-        if problem is not None:
-            return guard.dress(PlainTextResponse(problem.text, problem.status))
-        return guard.dress(await call(request))
-
     async def unavailable(_: Request, error: Exception) -> Response:
         return JSONResponse({"detail": f"not saved: {clean_text(error, 300)}"}, 503)
 
-    for kind in (Busy, sqlite3.Error, InputError, OSError):
+    for kind in (sqlite3.Error, InputError, OSError):
         app.add_exception_handler(kind, unavailable)
+    app.add_exception_handler(Late, _late)
+    app.add_exception_handler(RequestValidationError, _not_understood)
 
     _add_page(app, guard)
-    _add_reads(app, desk)
-    _add_writes(app, desk)
-    return app
+    _add_run(app, desk, guard)
+    _add_reads(app, desk, f"/api/{guard.run}")
+    _add_writes(app, desk, f"/api/{guard.run}")
+    return Gate(app, guard)
+
+
+async def _late(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": clean_text(error, 300)}, 504)
+
+
+async def _not_understood(_: Request, error: Exception) -> Response:
+    """What was wrong and where, without the value: not all that JSON can say can be said back."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    status = 400 if first["loc"][0] == "body" else 422
+    return JSONResponse({"detail": clean_text(f"{place}: {first['msg']}", 300)}, status)
 
 
 def _add_page(app: FastAPI, guard: Guard) -> None:
     folder = files("adacorr.review") / "static"
-    page = (folder / "index.html").read_bytes()
+    page = (folder / "index.html").read_text(encoding="utf-8").replace("{{run}}", guard.run)
 
     @app.get("/")
     def index(
@@ -238,7 +250,7 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
                 "This review asks for a token: open the address that adacorr printed.", 403
             )
         answer = RedirectResponse("/", 303) if token else Response(page, media_type="text/html")
-        guard.set_cookie(answer)
+        set_cookies(answer, guard, request.cookies.get(AUTHOR))
         return answer
 
     def serve(body: bytes, media_type: str) -> Callable[[], Response]:
@@ -248,25 +260,27 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
         app.get(f"/{name}")(serve((folder / name).read_bytes(), media_type))
 
 
-def _add_reads(app: FastAPI, desk: Desk) -> None:
+def _add_run(app: FastAPI, desk: Desk, guard: Guard) -> None:
     @app.get("/api/run")
     def run() -> dict[str, Any]:
         pairs = desk.flips.pairs(len(desk.names))
         return {
+            "run": guard.run,
             "title": clean_text(desk.data.run.path.resolve().name),
             "names": desk.names,
             "pairs": pairs[:500],
             "withheld": int(desk.flips.withheld.sum()),
-            "person": clean_text(os.environ.get("USER", ""), 60),
         }
 
-    @app.get("/api/progress")
+
+def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
+    @app.get(f"{api}/progress")
     def progress(client: Client | None = None) -> dict[str, Any]:
         if client is not None:
             desk.queue.keep(client)
         return desk.progress()
 
-    @app.get("/api/queue")
+    @app.get(f"{api}/queue")
     def queue(
         client: Client,
         order: Order = "doubtful",
@@ -278,22 +292,22 @@ def _add_reads(app: FastAPI, desk: Desk) -> None:
         found = desk.queue.next(desk.store.current(), order, client, limit, pair)
         return [desk.item(flip) for flip in found]
 
-    @app.get("/api/fields/{flip}")
-    def fields(flip: FlipNumber) -> JSONResponse:
+    @app.get(f"{api}/fields/{{flip}}")
+    async def fields(flip: FlipNumber) -> JSONResponse:
         desk.check(flip)
-        item = desk.preview(flip)
+        item = await desk.previews.get(flip)
         body = {"fields": item.fields, "image": item.image is not None}
         return JSONResponse(body, headers=_CACHE_FOR_GOOD)
 
-    @app.get("/api/image/{flip}")
-    def image(flip: FlipNumber) -> Response:
+    @app.get(f"{api}/image/{{flip}}")
+    async def image(flip: FlipNumber) -> Response:
         desk.check(flip)
-        item = desk.preview(flip)
+        item = await desk.previews.get(flip)
         if item.image is None:
             raise HTTPException(404, "this sample has no picture")
         return Response(item.image, media_type="image/png", headers=_CACHE_FOR_GOOD)
 
-    @app.get("/api/export")
+    @app.get(f"{api}/export")
     def download(
         format: Literal["csv", "parquet"] = "csv", unreviewed: Literal["keep", "accept"] = "keep"
     ) -> FileResponse:
@@ -307,14 +321,14 @@ def _add_reads(app: FastAPI, desk: Desk) -> None:
 _CACHE_FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
-def _add_writes(app: FastAPI, desk: Desk) -> None:
-    @app.post("/api/decide")
-    def decide(sent: Annotated[Verdicts, Body()]) -> dict[str, Any]:
-        refused = desk.decide(sent)
+def _add_writes(app: FastAPI, desk: Desk, api: str) -> None:
+    @app.post(f"{api}/decide")
+    def decide(sent: Annotated[Verdicts, Body()], author: Author = "") -> dict[str, Any]:
+        refused = desk.decide(sent, author)
         return {"refused": refused, "progress": desk.progress()}
 
-    @app.post("/api/undo")
-    def undo(sent: Annotated[Undo, Body()]) -> dict[str, Any]:
-        flip = desk.store.undo(clean_text(sent.reviewer, 60))
+    @app.post(f"{api}/undo")
+    def undo(sent: Annotated[Undo, Body()], author: Author = "") -> dict[str, Any]:
+        flip = desk.store.undo(clean_text(sent.reviewer, 60), author)
         item = None if flip is None else desk.item(flip)
         return {"item": item, "progress": desk.progress()}

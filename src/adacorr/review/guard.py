@@ -1,4 +1,4 @@
-"""Who may talk to the review server: Host and Origin checks, the session, the headers."""
+"""Who may talk to the review server: Host and Origin checks, the session, sizes, the headers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import hmac
 import ipaddress
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.responses import Response
-
+AUTHOR = "adacorr_author"
+"""The cookie that names a browser."""
 _SAFE_METHODS = ("GET", "HEAD")
 _MAX_BODY = 1 << 16
+_YEAR = 365 * 24 * 3600
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -26,6 +28,16 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+# The shapes of ASGI, so that this file needs no web framework.
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+def _secret() -> str:
+    return secrets.token_urlsafe(24)
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -37,36 +49,45 @@ class Problem:
 
 @dataclass(frozen=True)
 class Guard:
-    """The rules of one server.
+    """The rules of one server, with secrets of its own at every start.
 
     Attributes
     ----------
     host, port : where it listens.
-    token : demanded once, in the address, when the server listens beyond this machine.
+    token : demanded in the address of the first visit, on this machine too: it has other users.
+    ticket : stands in for the token once; for the browser that is opened, whose command line
+        others can read.
     session : what the cookie must hold; the cookie is what keeps other sites' pages out.
+    run : part of every address below ``/api``. A page that was left open, and what the browser
+        has cached, belong to the server that sent it and to no later one on this port.
     """
 
     host: str
     port: int
-    token: str | None
-    session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    token: str = field(default_factory=_secret)
+    ticket: str = field(default_factory=_secret)
+    session: str = field(default_factory=_secret)
+    run: str = field(default_factory=lambda: secrets.token_hex(8))
+    _used: set[str] = field(default_factory=set)
 
     def admits(self, token: str | None, cookies: Mapping[str, str]) -> bool:
         """May a visitor with this token in the address, or with these cookies, have the page?"""
-        if self.token is None or self.knows(cookies):
+        if self.knows(cookies):
             return True
-        return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+        if token is None:
+            return False
+        if _same(token, self.ticket) and not self._used:
+            self._used.add(self.ticket)
+            return True
+        return _same(token, self.token)
 
     def knows(self, cookies: Mapping[str, str]) -> bool:
         """Is this visitor's session open?"""
-        return hmac.compare_digest(cookies.get(self.cookie, "").encode(), self.session.encode())
+        return _same(cookies.get(self.cookie, ""), self.session)
 
     @property
     def cookie(self) -> str:
         return f"adacorr_{self.port}"  # cookies know no port: two reviews must not mix
-
-    def set_cookie(self, response: Response) -> None:
-        response.set_cookie(self.cookie, self.session, httponly=True, samesite="strict", path="/")
 
     def problem(
         self, method: str, path: str, headers: Mapping[str, str], cookies: Mapping[str, str]
@@ -79,16 +100,12 @@ class Guard:
             return Problem(403, "expected a request from this page, got one from another origin")
         if method not in _SAFE_METHODS and not _short_body(headers):
             return Problem(413, f"expected a body of at most {_MAX_BODY} bytes, got more")
-        if path.startswith("/api/") and not self.knows(cookies):
-            return Problem(401, "expected an open session, got none: load the page again")
+        if path.startswith("/api/"):
+            if not self.knows(cookies):
+                return Problem(401, "expected an open session, got none: open the address again")
+            if path != "/api/run" and not path.startswith(f"/api/{self.run}/"):
+                return Problem(409, "expected a request of this review's page, got one of another")
         return None
-
-    def dress(self, response: Response) -> Response:
-        """Add the headers that forbid framing, sniffing, foreign scripts and foreign requests."""
-        for name, value in _HEADERS.items():
-            response.headers[name] = value
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
 
     def _known_host(self, header: str) -> bool:
         name, port = _split_host(header)
@@ -100,6 +117,96 @@ class Guard:
         # its owner could point here (DNS rebinding), is not.
         own = {self.host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
         return is_loopback(name) or _is_address(name) or name in own
+
+
+class Gate:
+    """The guard around an ASGI application: turns away, bounds what is read, dresses answers."""
+
+    def __init__(self, app: Application, guard: Guard) -> None:
+        self.app, self.guard = app, guard
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = _headers(scope)
+        problem = self.guard.problem(
+            scope["method"], scope["path"], headers, _cookies(headers.get("cookie", ""))
+        )
+        if problem is None:
+            await self.app(scope, _bounded(receive), _dressed(send))
+        else:
+            await _refuse(_dressed(send), problem)
+
+
+def set_cookies(response: Any, guard: Guard, author: str | None) -> None:
+    """Open the session, and name this browser for as long as it keeps cookies.
+
+    `author`, the browser's name if it has one, is what an undo goes by: people may share a name.
+    """
+    common: dict[str, Any] = {"httponly": True, "samesite": "strict", "path": "/"}
+    response.set_cookie(guard.cookie, guard.session, **common)
+    response.set_cookie(AUTHOR, author or _secret(), max_age=_YEAR, **common)
+
+
+def _same(given: str, secret: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    return {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+
+
+def _cookies(header: str) -> dict[str, str]:
+    """Names and values; other programs on this host set cookies too, and odd ones must not hurt.
+
+    >>> _cookies('a=1; odd {"}; adacorr_8350=x')
+    {'a': '1', 'adacorr_8350': 'x'}
+    """
+    pairs = (part.strip().partition("=") for part in header.split(";"))
+    return {name: value.strip('"') for name, equals, value in pairs if equals}
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Counts what really arrives: a header may promise less."""
+    taken = 0
+
+    async def counted() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > _MAX_BODY:
+            return {"type": "http.disconnect"}
+        return message
+
+    return counted
+
+
+def _dressed(send: Send) -> Send:
+    """Adds the headers that forbid framing, sniffing, foreign scripts and foreign requests."""
+
+    async def dressed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            present = {name.lower() for name, _ in message.get("headers", [])}
+            more = dict(_HEADERS)
+            if b"cache-control" not in present:
+                more["Cache-Control"] = "no-store"
+            added = [(k.lower().encode(), v.encode()) for k, v in more.items()]
+            message = {**message, "headers": [*message.get("headers", []), *added]}
+        await send(message)
+
+    return dressed
+
+
+async def _refuse(send: Send, problem: Problem) -> None:
+    body = problem.text.encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # the body of a refused write is not read
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def is_loopback(host: str) -> bool:
@@ -143,5 +250,7 @@ def _same_origin(headers: Mapping[str, str], host: str) -> bool:
 
 
 def _short_body(headers: Mapping[str, str]) -> bool:
+    if "transfer-encoding" in headers:  # then the length says nothing
+        return False
     length = headers.get("content-length", "")
     return length.isascii() and length.isdigit() and int(length) <= _MAX_BODY

@@ -18,7 +18,7 @@ from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from adacorr.review.guard import Gate
 
 DATABASE = "review.sqlite"
 PORT = 8350
@@ -44,8 +44,8 @@ def serve(
 
     Parameters
     ----------
-    host, port : where to listen; a host beyond this machine makes the page demand a token. Port 0
-        takes any free one.
+    host, port : where to listen; port 0 takes any free one. The address holds a token, which the
+        first visit needs.
     browser : open the page.
     target : the flip error that the audit panel counts towards.
     say : where the lines for the user go.
@@ -54,21 +54,22 @@ def serve(
     app_of = _application(run, target)
     listener = _listen(host, port)
     port = listener.getsockname()[1]
-    guard = Guard(host, port, None if is_loopback(host) else _token())
+    guard = Guard(host, port)
     app = app_of(guard)
     address = _address(host, port, guard.token)
-    if guard.token:
+    if not is_loopback(host):
         say(f"Reachable from other machines on {host}; the address holds the token that is needed:")
     with suppress(KeyboardInterrupt), listener:  # the usual way to end a review
         ready(address)
         say(f"Review at {address} (stop with Ctrl-C; decisions are saved as you make them)")
         if browser:
-            threading.Timer(0.5, webbrowser.open, (address,)).start()
+            opened = _address(host, port, guard.ticket)
+            threading.Timer(0.5, webbrowser.open, (opened,)).start()
         _run(app, listener)
     say(f"Stopped. The decisions are in {run.file(DATABASE)}")
 
 
-def _application(run: Run, target: float) -> Callable[[Guard], FastAPI]:
+def _application(run: Run, target: float) -> Callable[[Guard], Gate]:
     """Open everything that can fail before the port is taken."""
     try:
         from adacorr.review.app import Desk, create_app
@@ -104,21 +105,20 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _run(app: FastAPI, listener: socket.socket) -> None:
+def _run(app: Gate, listener: socket.socket) -> None:
     import uvicorn
 
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    from adacorr.review.prompt import PromptProtocol
+
+    config = uvicorn.Config(
+        app, http=PromptProtocol, ws="none", log_level="warning", access_log=False,
+        server_header=False,
+    )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _address(host: str, port: int, token: str | None) -> str:
+def _address(host: str, port: int, token: str) -> str:
     shown = f"[{host}]" if ":" in host else host
     if host in ("0.0.0.0", "::"):
         shown = socket.gethostname()
-    return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
-
-
-def _token() -> str:
-    import secrets
-
-    return secrets.token_urlsafe(24)
+    return f"http://{shown}:{port}/?token={token}"

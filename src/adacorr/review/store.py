@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.review.queue import Flips
 
-Choice = Literal["accept", "reject", "other", "skip"]
+Choice = Literal["accept", "reject", "other", "skip", "undo"]
 OPEN, ACCEPT, REJECT, OTHER, SKIP = 0, 1, 2, 3, 4
 """State of a flip; a skipped one is not decided."""
 STATES = {"accept": ACCEPT, "reject": REJECT, "other": OTHER, "skip": SKIP}
 
 APPLICATION_ID = 0x61646163  # "adac": tells our file from anybody else's
-SCHEMA = 1
+SCHEMA = 2
 BUSY_SECONDS = 3.0
 _TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -35,7 +35,8 @@ _TABLES = (
         label INTEGER,
         undoes INTEGER UNIQUE REFERENCES log (id),
         reviewer TEXT NOT NULL,
-        at TEXT NOT NULL)""",
+        at TEXT NOT NULL,
+        author TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX log_row ON log (row, id)",
     "CREATE INDEX log_reviewer ON log (reviewer, id)",
 )
@@ -46,7 +47,7 @@ _COPIES = {  # of what decides and is in no other index
 _STANDING = "choice != 'undo' AND NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undoes = log.id)"
 
 
-class Busy(RuntimeError):
+class Busy(InputError):
     """The file could not be written now; nothing was saved."""
 
 
@@ -101,7 +102,7 @@ class Store:
 
     def refresh(self) -> None:
         """Take in what this and other processes have written since."""
-        with self._lock:
+        with self._lock, self._worded():
             (newest,) = self._db.execute("SELECT COALESCE(MAX(id), 0) FROM log").fetchone()
             if newest == self._seen_id:
                 return
@@ -122,10 +123,11 @@ class Store:
             self.refresh()
             return self.state.copy()
 
-    def decide(self, decisions: Sequence[Decision], reviewer: str) -> list[Entry]:
+    def decide(self, decisions: Sequence[Decision], reviewer: str, author: str = "") -> list[Entry]:
         """Write decisions in one transaction; return those refused because another one stands.
 
-        When this returns, the rest is on disk (write-ahead log, synchronous).
+        When this returns, the rest is on disk (write-ahead log, synchronous). `reviewer` is the
+        name that is shown; `author` tells people of one name apart.
         """
         refused: list[Entry] = []
         with self._write():
@@ -134,28 +136,28 @@ class Store:
                 if standing is not None and standing.id != decision.seen:
                     refused.append(standing)
                     continue
-                self._append(decision.flip, decision.choice, decision.label, None, reviewer)
+                self._append(decision, None, reviewer, author)
         self.refresh()
         return refused
 
-    def undo(self, reviewer: str) -> int | None:
-        """Take back this reviewer's last standing decision; the flip it was about, or None."""
+    def undo(self, reviewer: str, author: str = "") -> int | None:
+        """Take back this person's last standing decision; the flip it was about, or None."""
         with self._write():
             found = self._db.execute(
-                f"SELECT id, row FROM log WHERE reviewer = ? AND {_STANDING} "
+                f"SELECT id, row FROM log WHERE reviewer = ? AND author = ? AND {_STANDING} "
                 "ORDER BY id DESC LIMIT 1",
-                (reviewer,),
+                (reviewer, author),
             ).fetchone()
             if found is None:
                 return None
             flip = self._flip(found[1])
-            self._append(flip, "undo", None, int(found[0]), reviewer)
+            self._append(Decision(flip, "undo"), int(found[0]), reviewer, author)
         self.refresh()
         return flip
 
     def entry(self, flip: int) -> Entry | None:
         """The decision that stands for a flip."""
-        with self._lock:
+        with self._lock, self._worded():
             return self._standing(flip)
 
     def reviewers(self) -> dict[int, str]:
@@ -175,8 +177,10 @@ class Store:
 
     def audit_order(self) -> NDArray[np.int64]:
         """A random order of all flips, drawn once and the same ever after."""
-        with self._lock:
+        with self._lock, self._worded():
             found = self._db.execute("SELECT value FROM meta WHERE key = 'audit_seed'").fetchone()
+        if found is None or not str(found[0]).isdecimal():
+            raise InputError(f"{self.path}: expected the audit's seed, got {found and found[0]!r}")
         return np.random.default_rng(int(found[0])).permutation(len(self.flips))
 
     # --- inside ---------------------------------------------------------------------------
@@ -198,6 +202,8 @@ class Store:
         self._db.execute("PRAGMA synchronous = FULL")
         if empty:
             self._create()
+        elif version < SCHEMA:
+            self._renew()
         self._check_whole()
         self._check_run()
 
@@ -217,6 +223,14 @@ class Store:
             raise InputError(
                 f"{self.path}: expected decisions as they were saved, got a damaged file: {reason}"
             )
+
+    def _renew(self) -> None:
+        """Bring a file of the first format up to date; nothing in it changes."""
+        with self._write():
+            columns = {line[1] for line in self._db.execute("PRAGMA table_info(log)")}
+            if "author" not in columns:  # else another server was faster
+                self._db.execute("ALTER TABLE log ADD COLUMN author TEXT NOT NULL DEFAULT ''")
+            self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _create(self) -> None:
         with self._write():
@@ -240,6 +254,14 @@ class Store:
             )
 
     @contextmanager
+    def _worded(self) -> Iterator[None]:
+        """What the database says against it, as one line that names the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise Busy(_explain(self.path, error)) from error
+
+    @contextmanager
     def _write(self) -> Iterator[None]:
         with self._lock:
             try:
@@ -250,19 +272,18 @@ class Store:
                     self._db.execute("ROLLBACK")
                     raise
                 self._db.execute("COMMIT")
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise Busy(_explain(self.path, error)) from error
 
-    def _append(
-        self, flip: int, choice: str, label: int | None, undoes: int | None, reviewer: str
-    ) -> None:
+    def _append(self, said: Decision, undoes: int | None, reviewer: str, author: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        row = int(self.flips.row[flip])
+        row = int(self.flips.row[said.flip])
         self._db.execute(
-            "INSERT INTO log (row, choice, label, undoes, reviewer, at) VALUES (?, ?, ?, ?, ?, ?)",
-            (row, choice, label, undoes, reviewer, now),
+            "INSERT INTO log (row, choice, label, undoes, reviewer, at, author) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (row, said.choice, said.label, undoes, reviewer, now, author),
         )
 
     def _standing(self, flip: int) -> Entry | None:
@@ -282,8 +303,11 @@ class Store:
         """Standing entries in the order of the log: a later one covers an earlier one."""
         for entry, row, choice, label, reviewer in entries:
             flip = self._flip(row)
-            if choice == "other" and not (isinstance(label, int) and 0 <= label < self.n_classes):
-                raise InputError(f"{self.path}: expected a class index, got {label} in row {row}")
+            if choice not in STATES:
+                raise InputError(f"{self.path}: expected a decision, got {choice!r} in row {row}")
+            known = isinstance(label, int) and 0 <= label < self.n_classes
+            if not known and (label is not None or choice == "other"):
+                raise InputError(f"{self.path}: expected a class index, got {label!r} in row {row}")
             self.state[flip] = STATES[choice]
             self.label[flip] = -1 if label is None else label
             self.latest[flip] = entry

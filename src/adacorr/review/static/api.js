@@ -7,10 +7,15 @@ export class Refused extends Error {
   }
 }
 
+// Part of every address: what the browser has kept from another review must not be shown in this
+// one, and this page must not write into a later review on the same port.
+const base = `/api/${document.querySelector('meta[name="adacorr-run"]').content}`;
+const PATIENCE_MS = 30_000;
+
 async function ask(path, options) {
   let answer;
   try {
-    answer = await fetch(path, options);
+    answer = await fetch(path, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
   } catch {
     throw new Refused(0, "No connection to adacorr. Every decision that was confirmed is saved.");
   }
@@ -50,11 +55,13 @@ function tabName() {
 const client = tabName();
 
 export const run = () => ask("/api/run");
-export const progress = () => ask(`/api/progress?client=${client}`);
-export const fields = (flip) => ask(`/api/fields/${flip}`);
-export const imageAddress = (flip) => `/api/image/${flip}`;
-export const decide = (reviewer, decisions) => post("/api/decide", { reviewer, decisions });
-export const undo = (reviewer) => post("/api/undo", { reviewer });
+export const progress = () => ask(`${base}/progress?client=${client}`);
+export const fields = (flip) => ask(`${base}/fields/${flip}`);
+export const imageAddress = (flip) => `${base}/image/${flip}`;
+export const exportAddress = (format, unreviewed) =>
+  `${base}/export?format=${format}&unreviewed=${unreviewed}`;
+export const decide = (reviewer, decisions) => post(`${base}/decide`, { reviewer, decisions });
+export const undo = (reviewer) => post(`${base}/undo`, { reviewer });
 
 export function queue(order, pair, limit) {
   const query = new URLSearchParams({ client, order, limit });
@@ -62,5 +69,5 @@ export function queue(order, pair, limit) {
     query.set("given", pair[0]);
     query.set("proposed", pair[1]);
   }
-  return ask(`/api/queue?${query}`);
+  return ask(`${base}/queue?${query}`);
 }

@@ -1,11 +1,12 @@
 // The review page: one change at a time or a grid, keyboard first.
 
 import * as api from "/api.js";
-import { $, card, element, fillThumb, number, say, showItem, showPixels, showProgress, showSample } from "/view.js";
+import { $, card, element, fillThumb, number, say, showItem, showLoading, showMissing, showPixels, showProgress, showSample } from "/view.js";
 
 const AHEAD = 8; // changes fetched at once; the next ones are ready before they are needed
 const GRID = 24;
 const POLL_MS = 4000;
+const RETRY_MS = 1000; // between two tries at a sample that its source does not give
 
 const state = {
   names: [],
@@ -14,6 +15,7 @@ const state = {
   pair: null,
   grid: false,
   queue: [], // the first one is on screen
+  shown: null, // the item whose sample is on screen, too
   round: 0, // grows with every change of the queue: an older answer of the server is out of date
   told: 0, // grows with every count that the server has sent
   busy: false,
@@ -52,7 +54,7 @@ async function refill() {
 
 async function alone(work) {
   state.busy = true;
-  document.body.classList.add("busy");
+  showBusy();
   try {
     await work();
     $("banner").hidden = true;
@@ -60,7 +62,7 @@ async function alone(work) {
     trouble(error);
   } finally {
     state.busy = false;
-    document.body.classList.remove("busy");
+    showBusy();
   }
   if (state.again) await restart();
 }
@@ -94,12 +96,38 @@ function draw() {
 function drawSingle() {
   const item = state.queue[0];
   showItem(item, state.names);
-  sample(item.flip).then((got) => {
-    if (state.queue[0]?.flip === item.flip) {
-      showSample(item, got, api.imageAddress(item.flip), state.names);
-    }
-  }, trouble);
+  present(item);
   for (const next of state.queue.slice(1, 5)) sample(next.flip).catch(() => {});
+}
+
+// Puts the sample of the first item on screen. Until it is there, nothing of the one before is, and
+// no key decides. A source that does not answer is asked again.
+async function present(item) {
+  const current = () => !state.grid && state.queue[0] === item;
+  if (state.shown === item) return;
+  state.shown = null;
+  showBusy();
+  showLoading();
+  while (current() && state.shown !== item) {
+    try {
+      const got = await sample(item.flip);
+      if (!current()) return;
+      await showSample(item, got, api.imageAddress(item.flip), state.names);
+      if (current()) state.shown = item;
+    } catch (error) {
+      if (!current()) return;
+      showMissing(`The sample cannot be shown: ${error.message}. Trying again; S skips it.`);
+      if (error.status === 401 || error.status === 409) trouble(error);
+      await new Promise((done) => setTimeout(done, RETRY_MS));
+    }
+  }
+  showBusy();
+}
+
+// For the eye, and for tests: whether a decision would be taken now.
+function showBusy() {
+  const waiting = state.busy || (!state.grid && state.queue.length > 0 && state.shown !== state.queue[0]);
+  document.body.classList.toggle("busy", waiting);
 }
 
 function drawDone() {
@@ -144,6 +172,10 @@ const decide = (choice, label = null) =>
   exclusively(async () => {
     const item = state.queue[0];
     if (!item || state.grid) return;
+    if (state.shown !== item && choice !== "skip") {
+      say("Not decided: its sample is not on screen yet.");
+      return;
+    }
     const saved = await send([{ flip: item.flip, choice, label, seen: item.seen }]);
     if (saved) say(described(choice, item, label));
     if (state.again) return; // another view was asked for meanwhile
@@ -234,13 +266,13 @@ const decideSelected = (choice) =>
   });
 
 function selectAll() {
-  const buttons = [...$("cards").querySelectorAll("button")];
+  const buttons = [...$("cards").querySelectorAll("button:not(:disabled)")];
   const on = selected().length < buttons.length;
   for (const button of buttons) select(button, on);
 }
 
 function moveFocus(key) {
-  const buttons = [...$("cards").querySelectorAll("button")];
+  const buttons = [...$("cards").querySelectorAll("button:not(:disabled)")];
   const at = buttons.indexOf(document.activeElement);
   const across = buttons.filter((b) => b.offsetTop === buttons[0]?.offsetTop).length;
   const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[key];
@@ -325,7 +357,7 @@ function otherKeys(event) {
 // --- name, export, help, trouble ----------------------------------------------------------
 
 function askName() {
-  $("name").value = state.person || state.suggestedName || "";
+  $("name").value = state.person;
   $("name-dialog").showModal();
   $("name").select();
 }
@@ -372,16 +404,16 @@ function openExport() {
 function linkExport() {
   const policy = document.querySelector('input[name="unreviewed"]:checked').value;
   for (const format of ["csv", "parquet"]) {
-    $(`export-${format}`).href = `/api/export?format=${format}&unreviewed=${policy}`;
+    $(`export-${format}`).href = api.exportAddress(format, policy);
   }
 }
 
 function trouble(error) {
   const banner = $("banner");
   banner.hidden = false;
-  if (error.status === 401) {
-    banner.replaceChildren("The server was started again. ");
-    const again = element("button", "", "Reload");
+  if (error.status === 401 || error.status === 409) {
+    banner.replaceChildren("adacorr was started again: open the address that it printed, or ");
+    const again = element("button", "", "reload");
     again.addEventListener("click", () => location.reload());
     banner.append(again);
   } else {
@@ -515,7 +547,6 @@ async function poll() {
 
 function introduce(run) {
   state.names = run.names;
-  state.suggestedName = run.person;
   $("title").textContent = run.title;
   document.title = `${run.title} · adacorr review`;
   $("withheld").hidden = !run.withheld;

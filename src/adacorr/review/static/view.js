@@ -85,19 +85,33 @@ function bars(item, names) {
   });
 }
 
-export function showSample(item, sample, address, names) {
+export function showLoading() {
+  $("picture").hidden = $("fields").hidden = true;
+  $("picture").removeAttribute("src");
+  showMissing("Loading the sample…");
+}
+
+export function showMissing(text) {
+  $("no-sample").hidden = false;
+  $("no-sample").textContent = text;
+}
+
+// Resolves when the sample is on screen.
+export async function showSample(item, sample, address, names) {
   const picture = $("picture");
-  picture.hidden = !sample.image;
   if (sample.image) {
     picture.src = address;
     picture.alt = `sample ${item.sample}, given as ${names[item.given]}`;
-  } else {
-    picture.removeAttribute("src");
+    await picture.decode().catch(() => {
+      throw new Error("its picture did not arrive");
+    });
   }
+  picture.hidden = !sample.image;
   const lines = fieldLines(sample.fields, 16);
   $("fields").hidden = !lines.length;
   $("fields").replaceChildren(...lines);
   $("no-sample").hidden = sample.image || lines.length > 0;
+  if (!$("no-sample").hidden) showMissing("No picture or row to show for this sample.");
 }
 
 // A small picture is enlarged pixel by pixel, a large one smoothly.
@@ -118,6 +132,7 @@ export function fieldLines(fields, limit) {
 export function card(item, names) {
   const made = element("button", "card");
   made.type = "button";
+  made.disabled = true; // until its sample is on it
   made.setAttribute("aria-pressed", "false");
   made.dataset.flip = item.flip;
   const sample = element("span", "thumb");
@@ -140,11 +155,14 @@ export function fillThumb(button, sample, address) {
   if (sample.image) {
     const picture = element("img");
     picture.alt = "";
-    picture.loading = "lazy";
-    picture.addEventListener("load", showPixels);
+    picture.addEventListener("load", (event) => {
+      showPixels(event);
+      button.disabled = false;
+    });
     picture.src = address;
     thumb.replaceChildren(picture);
   } else {
+    button.disabled = false;
     const text = Object.entries(sample.fields).map(([key, value]) => `${key}: ${value}`);
     thumb.replaceChildren(element("span", "text", text.join("\n") || "no picture"));
   }
