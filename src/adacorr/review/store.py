@@ -92,6 +92,7 @@ class Store:
         try:
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
             self._db.isolation_level = None  # transactions are written out below
+            self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # if damaged
             self._prepare()
             self.refresh()
         except sqlite3.Error as error:
