@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 

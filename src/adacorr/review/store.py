@@ -92,10 +92,9 @@ class Store:
         try:
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
             self._db.isolation_level = None  # transactions are written out below
-            self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # if damaged
             self._prepare()
             self.refresh()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # a complaint may quote the damage
             raise InputError(_explain(path, error)) from error
 
     def close(self) -> None:
@@ -329,7 +328,7 @@ def fingerprint(flips: Flips) -> str:
     return digest.hexdigest()
 
 
-def _explain(path: Path, error: sqlite3.Error) -> str:
+def _explain(path: Path, error: Exception) -> str:
     text = str(error)
     if "locked" in text or "busy" in text:
         return (
