@@ -164,7 +164,7 @@ def test_a_locked_or_damaged_database_is_one_line(make_run, open_store, tmp_path
     store.decide([Decision(0, "accept")], "Ann")
     store.close()
     damage = [
-        ("UPDATE log SET choice = 'maybe'", "'maybe'"),
+        ("UPDATE log SET choice = 'maybe'", "CHECK"),
         ("UPDATE log SET choice = 'accept', label = 'x'", "class index"),
         ("UPDATE log SET label = NULL, row = 'x'", "row x"),
         ("DELETE FROM log", None),
