@@ -21,21 +21,27 @@ def _inside(path: Path, folder: Path) -> tuple[str, ...]:
     return path.relative_to(folder).parts
 
 
+def class_files(folder: Path) -> dict[str, list[Path]]:
+    """The images of each class, that is of each subfolder that has any, in sorted order."""
+    classes = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    found = {name: files for name in classes if (files := image_files(folder / name))}
+    if len(found) < 2:
+        got = f"images only in {next(iter(found))}" if found else "no image in any"
+        if not found and any(path.parent == folder for path in image_files(folder)):
+            got = "images without a class folder"
+        raise InputError(
+            f"{folder}: expected at least 2 subfolders with images, one per class, got {got}"
+        )
+    return found
+
+
 def load_folder(folder: Path, image_size: int | None, skip_unreadable: bool) -> Dataset:
     """The classes are the subfolders in sorted order; a class's images may lie deeper inside it.
 
     Folders ``train``/``test`` at the top are not special: point at the one to train on.
     """
-    classes = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    by_class = {name: image_files(folder / name) for name in classes}
-    names = tuple(name for name in classes if by_class[name])
-    if len(names) < 2:
-        got = f"images only in {names[0]}" if names else "no image in any"
-        if not names and any(path.parent == folder for path in image_files(folder)):
-            got = "images without a class folder"
-        raise InputError(
-            f"{folder}: expected at least 2 subfolders with images, one per class, got {got}"
-        )
+    by_class = class_files(folder)
+    names = tuple(by_class)
     paths = [path for name in names for path in by_class[name]]
     labels = np.repeat(np.arange(len(names)), [len(by_class[name]) for name in names])
     ids = np.array([path.relative_to(folder).as_posix() for path in paths])

@@ -98,8 +98,12 @@ def decode(
     source: Path | bytes, name: str, size: tuple[int, int] | None = None, gray: bool = False
 ) -> NDArray[np.uint8]:
     """One image as (H, W, C) uint8, or an error that names it."""
+    from PIL import ImageOps
+
     with _opened(source, name) as image:
-        image = image.convert("L" if gray else "RGB")
+        if size is not None:  # a JPEG can be read at a half, a quarter, an eighth: photos are large
+            image.draft(None, (2 * size[1], 2 * size[0]))
+        image = ImageOps.exif_transpose(image).convert("L" if gray else "RGB")
         if size is not None and image.size != (size[1], size[0]):
             image = image.resize((size[1], size[0]), resample=2)  # bilinear
         pixels = np.asarray(image, dtype=np.uint8)

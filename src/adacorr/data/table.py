@@ -124,13 +124,13 @@ def find_label(table: pa.Table, label_column: str | None, path: Path) -> str:
     if label_column is None:
         found = [c for c in names if c.lower() in LABEL_NAMES]
         if len(found) != 1:
-            raise InputError(f"{path}: expected label_column, one of {_some(names)}, got none")
+            raise InputError(f"{path}: expected label_column, one of {some(names)}, got none")
         return found[0]
     if label_column in names:
         return label_column
     if label_column.lstrip("-").isdecimal() and -len(names) <= int(label_column) < len(names):
         return names[int(label_column)]
-    raise InputError(f"{path}: expected a column {label_column!r}, got {_some(names)}")
+    raise InputError(f"{path}: expected a column {label_column!r}, got {some(names)}")
 
 
 def find_image(
@@ -140,7 +140,7 @@ def find_image(
     if image_column is not None:
         if image_column not in table.column_names:
             raise InputError(
-                f"{path}: expected a column {image_column!r}, got {_some(table.column_names)}"
+                f"{path}: expected a column {image_column!r}, got {some(table.column_names)}"
             )
         return image_column
     found = [c for c in columns if _looks_like_images(table.column(c))]
@@ -207,7 +207,7 @@ def encode_features(
         column, _, level = name.partition("=")
         if column not in table.column_names:
             raise InputError(
-                f"{path}: expected a column {column!r}, got {_some(table.column_names)}"
+                f"{path}: expected a column {column!r}, got {some(table.column_names)}"
             )
         if column not in texts:
             texts[column] = values(table, column, path).astype(str)
@@ -240,5 +240,5 @@ def values(table: pa.Table, name: str, path: Path) -> NDArray[Any]:
     return column.to_numpy(zero_copy_only=False)
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (f", ... ({len(names)})" if len(names) > 12 else "")

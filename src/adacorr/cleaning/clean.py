@@ -1,0 +1,235 @@
+"""``clean``: samples -> features -> out-of-fold models -> the rule -> a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adacorr.cleaning.encoders.encoded import Encoder
+from adacorr.cleaning.encoders.hub import fetches
+from adacorr.cleaning.features import Features, Tick, make_features, silent
+from adacorr.cleaning.folds import Folds, out_of_fold
+from adacorr.cleaning.issues import Issues, find_issues, find_nearness
+from adacorr.cleaning.models import models_for
+from adacorr.cleaning.rundir import begin, write_results
+from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
+from adacorr.core.validation import InputError
+from adacorr.correction.arrays import Correction, correct
+from adacorr.runs import Run
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """Result of :func:`clean`.
+
+    Attributes
+    ----------
+    correction : as :func:`adacorr.correct` gives it, labels of the kind that were passed in.
+    pred_probs : (N, K) the mean of the models' out-of-fold probabilities.
+    by_model : the same of each model, by its name.
+    issues : what else is wrong with the data.
+    suspicion : (N,) how likely the given label is wrong, for ordering.
+    class_names : K names.
+    notes : what was found out about the data, in plain words.
+    run : the run directory, where one was asked for.
+    """
+
+    correction: Correction
+    pred_probs: NDArray[np.float32]
+    by_model: dict[str, NDArray[np.float32]]
+    issues: Issues
+    suspicion: NDArray[np.float64]
+    class_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    run: Run | None = None
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The corrected labels."""
+        return self.correction.labels
+
+    def suspects(self, n: int = 20) -> NDArray[np.int64]:
+        """The rows whose given label is most likely wrong, worst first."""
+        return np.argsort(-self.suspicion, kind="stable")[:n]
+
+
+def clean(
+    data: Any,
+    labels: ArrayLike | str | None = None,
+    *,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    ignore_columns: Sequence[str] = (),
+    encoder: str | None = None,
+    folds: Folds | None = None,
+    verified: Mapping[Any, Any] | None = None,
+    strict: bool = False,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    tick: Tick = silent,
+) -> Cleaned:
+    """Photos, texts or a table in, clean labels out.
+
+    Several kinds of model, none of which saw the label it judges, predict every row; the rule of
+    :func:`adacorr.correct` decides.
+
+    Parameters
+    ----------
+    data : a folder with one subfolder of images per class, a .csv or .parquet table, a named
+        dataset; or a data frame (pandas, polars, pyarrow), a list of texts or of image paths, an
+        array of numbers (N, D) or of images (N, H, W, C) in uint8.
+    labels : (N,) integers or strings; for a table or frame the name of the column.
+    text_column, image_column : what to judge by, when the table does not tell.
+    group_column : rows of one group are never on both sides of a fold; default: copies and near
+        copies.
+    split_column : copies across its values are reported as leaks.
+    ignore_columns : columns that must not be used.
+    encoder : for images "efficientnet-lite0" (default), a transformers model by name or folder, or
+        package.module:factory; for text "tfidf" (default) or a transformers model.
+    folds : parts, repeats and seed.
+    verified : rows (numbers) whose true label a person has said.
+    strict : stop at the first row that is empty or cannot be read; by default it is marked.
+    run_dir : where to write; `resume` goes on with what is there.
+    tick : called with (step, done, total).
+
+    >>> from sklearn.datasets import load_iris
+    >>> x, y = load_iris(return_X_y=True)
+    >>> found = clean(x, y)
+    >>> found.labels.shape, sorted(found.by_model)
+    ((150,), ['boosting', 'linear', 'neighbours'])
+    """
+    choice = Choice(
+        labels if isinstance(labels, str) else None,
+        text_column,
+        image_column,
+        group_column,
+        split_column,
+        tuple(ignore_columns),
+    )
+    if isinstance(data, str | Path):
+        if labels is not None and not isinstance(labels, str):
+            raise InputError("labels: expected the name of a column beside a path, got values")
+        samples = open_samples(data, choice)
+    else:
+        samples = given_samples(data, labels, choice)
+    how = folds or Folds()
+    folder = None if run_dir is None else begin(Path(run_dir), resume)
+    found = encoder_for(samples.kind, encoder, tick)
+    tick("reading", 0, 1)
+    contents = digests(samples)
+    tick("reading", 1, 1)
+    features = make_features(samples, contents, found, folder, tick)
+    check_readable(samples, features, strict)
+    cleaned = judge(samples, features, how, verified, folder, tick)
+    if folder is None:
+        return cleaned
+    return replace(cleaned, run=write_results(folder, samples, cleaned, found.name, how))
+
+
+def encoder_for(kind: str, name: str | None, tick: Tick = silent) -> Encoder:
+    """The encoder of this kind of data; says so before it fetches anything."""
+    if name is not None and fetches(name):
+        tick(f"loading {name}, from the hub unless it is in the cache", 0, 1)
+    if kind == "images":
+        from adacorr.cleaning.encoders.images import image_encoder
+
+        return image_encoder(name)
+    if kind == "text" and name not in (None, "tfidf"):
+        from adacorr.cleaning.encoders.sentences import SentenceEncoder
+
+        return SentenceEncoder(str(name))
+    if name not in (None, "tfidf"):
+        raise InputError(f"encoder: expected none for a table of values, got {name!r}")
+    if kind == "text":
+        from adacorr.cleaning.encoders.text import TfidfEncoder
+
+        return TfidfEncoder()
+    from adacorr.cleaning.encoders.values import ValuesEncoder
+
+    return ValuesEncoder()
+
+
+def check_readable(samples: Samples, features: Features, strict: bool) -> None:
+    """With `strict` every row must be readable; without it some."""
+    bad = np.flatnonzero(~features.readable)
+    if len(bad) and (strict or len(bad) == len(samples)):
+        row = int(bad[0])
+        what = row if samples.ids is None else samples.ids[row]
+        kind = "a readable image" if samples.kind == "images" else "something in each row"
+        raise InputError(
+            f"{samples.name}: expected {kind}, got none in row {what} ({len(bad):,} such rows)"
+        )
+
+
+def judge(
+    samples: Samples,
+    features: Features,
+    how: Folds,
+    verified: Mapping[Any, Any] | None = None,
+    folder: Path | None = None,
+    tick: Tick = silent,
+) -> Cleaned:
+    """Predict every row out of fold, find what is wrong, and correct."""
+    k = len(samples.class_names)
+    near = find_nearness(features, exact_only=samples.kind == "values", tick=tick)
+    models = models_for(samples.kind, features.sparse is not None, k)
+    parts = out_of_fold(
+        models, features, samples.labels, k, near.groups(samples.groups), how, folder, tick
+    )
+    tick("correcting", 0, 1)
+    mean = np.mean(parts, axis=0, dtype=np.float32)
+    issues = find_issues(near, features.readable, samples.labels, mean, samples.split)
+    codes = corrected(samples.labels, parts, features.readable, verified)
+    tick("correcting", 1, 1)
+    suspicion = getattr(codes, "suspicion", None)
+    if suspicion is None:
+        suspicion = 1 - mean[np.arange(len(mean)), samples.labels].astype(np.float64)
+    return Cleaned(
+        in_users_words(codes, samples),
+        mean,
+        {model.name: part for model, part in zip(models, parts, strict=True)},
+        issues,
+        np.where(features.readable, suspicion, 0.0),
+        samples.class_names,
+        samples.notes,
+    )
+
+
+def corrected(
+    labels: NDArray[np.int64],
+    parts: Sequence[NDArray[np.float32]],
+    readable: NDArray[np.bool_],
+    verified: Mapping[Any, Any] | None = None,
+) -> Correction:
+    """The rule on the readable rows; the others keep their labels and have no say."""
+    if verified:
+        raise InputError("verified: expected none in this version, got some")
+    rows = np.flatnonzero(readable)
+    found = correct(labels[rows], np.mean([p[rows] for p in parts], axis=0, dtype=np.float64))
+    if len(rows) == len(labels):
+        return found
+    whole = {"labels": labels, "suggested": labels, "ratio": 1.0, "confidence": np.nan}
+    changes: dict[str, Any] = {}
+    for entry in fields(found):
+        value = getattr(found, entry.name)
+        if isinstance(value, np.ndarray) and value.shape == (len(rows),):
+            out = np.zeros(len(labels), value.dtype)
+            out[:] = whole.get(entry.name, 0)
+            out[rows] = value
+            changes[entry.name] = out
+    return replace(found, **changes)
+
+
+def in_users_words(found: Correction, samples: Samples) -> Correction:
+    """Labels and suggestions of the kind that were passed in."""
+    classes = samples.classes
+    if classes is None:
+        return found
+    return replace(found, labels=classes[found.labels], suggested=classes[found.suggested])

@@ -1,0 +1,118 @@
+"""Which columns of a table tell of the label: text, values, names of rows, copies of the label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOOKED_AT = 2000
+"""Rows, evenly spread, by which a column is judged."""
+TEXT_LENGTH = 25
+"""A column of strings longer than this on average, mostly different, is text."""
+
+
+def telling_columns(
+    table: pa.Table, names: Sequence[str], labels: NDArray[np.int64]
+) -> tuple[list[str], list[str]]:
+    """The columns worth using, and a sentence for each one left out.
+
+    Left out are columns of one value, names of rows (a number or word of its own in each row), and
+    copies of the label under other names, which would confirm every label.
+    """
+    kept, notes = [], []
+    for name in names:
+        reason = _useless(table.column(name), labels)
+        if reason:
+            notes.append(f"left out {name}: {reason}")
+        else:
+            kept.append(name)
+    return kept, notes
+
+
+def _useless(column: pa.ChunkedArray, labels: NDArray[np.int64]) -> str | None:
+    import pyarrow.types as kinds
+
+    kind = column.type
+    if kinds.is_nested(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind):
+        return f"cannot be used ({kind})"
+    codes = value_codes(column)
+    levels = int(codes.max(initial=0)) + 1
+    if levels == 1:
+        return "has one value"
+    if levels == len(codes) and len(codes) > 20 and _names_rows(column):
+        return "has a value of its own in each row, as names do"
+    if levels <= 2 * (int(labels.max()) + 1) and _copies(codes, labels):
+        return "repeats the labels"
+    return None
+
+
+def value_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """A code per distinct value; empty cells share one."""
+    import pyarrow as pa
+
+    encoded: Any = column.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    codes = np.asarray(encoded.indices.cast(pa.int64()).fill_null(len(encoded.dictionary)))
+    return np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _names_rows(column: pa.ChunkedArray) -> bool:
+    """Integers that count upwards, or words without a space."""
+    import pyarrow.types as kinds
+
+    if kinds.is_integer(column.type):
+        numbers = np.asarray(column.drop_null())
+        return bool((np.diff(numbers) > 0).all())
+    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+        texts = sampled(column)
+        return not is_text(texts) and not any(" " in text for text in texts)
+    return False
+
+
+def _copies(codes: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
+    """Each value goes with one label, and each label with one value."""
+    pairs = np.unique(np.stack([codes, labels]), axis=1)
+    return len(np.unique(pairs[0])) == pairs.shape[1] == len(np.unique(pairs[1]))
+
+
+def sampled(column: pa.ChunkedArray) -> list[str]:
+    """Some of a column's texts, evenly spread, without empty cells."""
+    import pyarrow as pa
+
+    rows = np.unique(np.linspace(0, len(column) - 1, min(LOOKED_AT, len(column))).astype(np.int64))
+    return [str(value) for value in column.take(pa.array(rows)).to_pylist() if value]
+
+
+def is_text(texts: Sequence[str]) -> bool:
+    """Long and mostly different; counted in characters, since not every language has spaces."""
+    if not texts:
+        return False
+    length = float(np.mean([len(text) for text in texts]))
+    return length > TEXT_LENGTH and len(set(texts)) > 0.5 * len(texts)
+
+
+def is_string(column: pa.ChunkedArray) -> bool:
+    import pyarrow.types as kinds
+
+    return kinds.is_string(column.type) or kinds.is_large_string(column.type)
+
+
+def text_only(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """The columns, if all of them are text; else none: text beside values is one value among them."""
+    found = [n for n in names if is_string(table.column(n)) and is_text(sampled(table.column(n)))]
+    return found if len(found) == len(names) else []
+
+
+def joined_text(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """One text per row; several columns are put on lines of their own."""
+    columns = [table.column(name).to_pylist() for name in names]
+    return [
+        "\n".join("" if v is None else str(v) for v in row) for row in zip(*columns, strict=True)
+    ]

@@ -1,0 +1,258 @@
+"""Features of all samples, made once: on disk beside the run, in blocks, to be gone on with.
+
+features.npy        (N, D) float32
+cache/encoded.npy   which rows are done (1), could not be read (2), or wait (0)
+cache/digests.npy   (N, 2) what each row's content was, so that known rows are not encoded again
+cache/encoder.json  which encoder made them
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.cleaning.encoders.encoded import Encoder
+from adacorr.cleaning.samples import Samples
+from adacorr.core.sampling import sample_rows
+from adacorr.files import atomic
+
+BLOCK = 2048
+"""Rows encoded between two looks at the clock; a kill loses no more than these."""
+FIT_ROWS = 50_000
+"""Encoders are fitted to a sample of at most so many rows."""
+REDUCED = 256
+"""Models look at so many leading directions of wider features."""
+WAITING, DONE, UNREADABLE = 0, 1, 2
+
+
+class Tick(Protocol):
+    """Told how many rows of how many are done."""
+
+    def __call__(self, step: str, done: int, total: int) -> None: ...
+
+
+def silent(step: str, done: int, total: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Features:
+    """What models and neighbours look at.
+
+    Attributes
+    ----------
+    dense : (N, D) float32; a memory map where there is a folder.
+    reduced : (N, d) the leading directions, on one scale.
+    sparse : blocks of CSR rows (words first), or None.
+    n_words : how many of the sparse columns are words.
+    readable : (N,) False where a sample could not be read or is empty; its row is zeros.
+    digests : (N, 2) digests of the contents.
+    identity : of the contents and the encoder.
+    """
+
+    dense: NDArray[np.float32]
+    reduced: NDArray[np.float32]
+    sparse: SparseRows | None
+    n_words: int
+    readable: NDArray[np.bool_]
+    digests: NDArray[np.uint64]
+    identity: str
+
+    def view(self, name: str, rows: NDArray[np.int64]) -> Any:
+        """Some rows of the view that a model asks for: "dense", "sparse" or "words"."""
+        if name == "dense":
+            return self.reduced[rows]
+        assert self.sparse is not None
+        found = self.sparse.take(rows)
+        return found[:, : self.n_words] if name == "words" else found
+
+
+class SparseRows:
+    """CSR rows in blocks of `BLOCK`; with a folder the blocks lie on disk as plain arrays."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder, self._blocks = folder, []
+
+    def append(self, block: Any) -> None:
+        if self._folder is not None:
+            block = self._mapped(block, self._folder / "cache" / f"sparse-{len(self._blocks)}")
+        self._blocks.append(block)
+
+    @staticmethod
+    def _mapped(block: Any, stem: Path) -> Any:
+        from scipy.sparse import csr_matrix
+
+        parts = []
+        for name in ("data", "indices", "indptr"):
+            path = stem.with_name(f"{stem.name}-{name}.npy")
+            np.save(path, getattr(block, name))
+            parts.append(np.load(path, mmap_mode="r"))
+        return csr_matrix(tuple(parts), shape=block.shape, copy=False)
+
+    def take(self, rows: NDArray[np.int64]) -> Any:
+        """The rows, in that order."""
+        from scipy.sparse import vstack
+
+        order = np.argsort(rows, kind="stable")
+        at = np.searchsorted(rows[order], np.arange(len(self._blocks) + 1) * BLOCK)
+        picked = [
+            self._blocks[b][rows[order[at[b] : at[b + 1]]] - b * BLOCK]
+            for b in range(len(self._blocks))
+            if at[b + 1] > at[b]
+        ]
+        back = np.empty(len(rows), np.int64)
+        back[order] = np.arange(len(rows))
+        return vstack(picked, format="csr")[back]
+
+
+def make_features(
+    samples: Samples,
+    digests: NDArray[np.uint64],
+    encoder: Encoder,
+    folder: Path | None = None,
+    tick: Tick = silent,
+) -> Features:
+    """Encode every sample; what `folder` holds of an earlier, even a killed, run is used again."""
+    whole = hashlib.sha256(digests.tobytes()).hexdigest()
+    if encoder.fitted:
+        tick("learning the columns" if samples.kind == "values" else "learning the words", 0, 1)
+        encoder.fit(picked(samples.content, sample_rows(len(samples), FIT_ROWS)))
+        tick("learned", 1, 1)
+    maker = f"{encoder.name} {whole}" if encoder.fitted else encoder.name
+    first = encoder.encode(picked(samples.content, np.arange(1)))
+    store = _Store.open(folder, maker, digests, first.dense.shape[1])
+    sparse = None
+    if first.sparse is not None:  # words are not kept: weighing them again is quick
+        sparse = SparseRows(None if len(samples) <= FIT_ROWS else folder)
+        store.state[:] = WAITING
+    todo = np.flatnonzero(store.state == WAITING)
+    for start in range(0, len(todo), BLOCK):
+        tick(f"encoding {samples.kind}", len(samples) - len(todo) + start, len(samples))
+        rows = todo[start : start + BLOCK]
+        found = encoder.encode(picked(samples.content, rows))
+        store.put(rows, found.dense, found.readable)
+        if sparse is not None:
+            sparse.append(found.sparse)
+    tick(f"encoding {samples.kind}", len(samples), len(samples))
+    readable = np.asarray(store.state) == DONE
+    return Features(
+        store.features,
+        _reduced(store.features, readable, folder),
+        sparse,
+        getattr(encoder, "n_words", 0),
+        readable,
+        digests,
+        hashlib.sha256(f"{maker} {whole}".encode()).hexdigest(),
+    )
+
+
+def picked(content: Any, rows: NDArray[np.int64]) -> Any:
+    """Some of the contents, whatever holds them."""
+    if hasattr(content, "column_names"):
+        return content.take(rows)
+    if isinstance(content, np.ndarray):
+        return content[rows]
+    return [content[int(i)] for i in rows]
+
+
+def array_at(folder: Path | None, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """A new array of zeros, in memory or as a file."""
+    if folder is None:
+        return np.zeros(shape, dtype)
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return np.lib.format.open_memmap(path, "w+", dtype=dtype, shape=shape)
+
+
+# -- what is there already -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Store:
+    features: NDArray[np.float32]
+    state: NDArray[np.uint8]
+
+    @classmethod
+    def open(
+        cls, folder: Path | None, maker: str, digests: NDArray[np.uint64], width: int
+    ) -> _Store:
+        """The arrays, with the rows that are known already filled in."""
+        old = None if folder is None else _known(folder, maker, width)
+        if old is not None and np.array_equal(old[2], digests):
+            return cls(old[0], old[1])
+        filled = None if old is None else _looked_up(*old, digests)
+        shape = (len(digests), width)
+        store = cls(
+            array_at(folder, "features.npy", shape, np.float32),
+            array_at(folder, "cache/encoded.npy", shape[:1], np.uint8),
+        )
+        if filled is not None:
+            rows, features, state = filled
+            store.features[rows], store.state[rows] = features, state
+        if folder is not None:
+            np.save(folder / "cache" / "digests.npy", digests)
+            with atomic(folder / "cache" / "encoder.json") as path:
+                path.write_text(json.dumps({"encoder": maker, "width": width}))
+        return store
+
+    def put(
+        self, rows: NDArray[np.int64], features: NDArray[np.float32], readable: NDArray[np.bool_]
+    ) -> None:
+        """Write some rows; they count as done only once they are on disk."""
+        self.features[rows] = features
+        _flush(self.features)
+        self.state[rows] = np.where(readable, DONE, UNREADABLE)
+        _flush(self.state)
+
+
+def _flush(array: NDArray[Any]) -> None:
+    if isinstance(array, np.memmap):
+        array.flush()
+
+
+def _known(folder: Path, maker: str, width: int) -> tuple[Any, Any, Any] | None:
+    """Features, state and digests of an earlier run of the same encoder; None: there are none."""
+    try:
+        about = json.loads((folder / "cache" / "encoder.json").read_text())
+        digests = np.load(folder / "cache" / "digests.npy", allow_pickle=False)
+        state = np.load(folder / "cache" / "encoded.npy", mmap_mode="r+", allow_pickle=False)
+        features = np.load(folder / "features.npy", mmap_mode="r+", allow_pickle=False)
+    except (OSError, ValueError):
+        return None
+    same = about == {"encoder": maker, "width": width}
+    whole = features.shape == (len(digests), width) and state.shape == (len(digests),)
+    return (features, state, digests) if same and whole else None
+
+
+def _looked_up(features: Any, state: Any, old: Any, new: Any) -> tuple[Any, Any, Any]:
+    """Rows of the new samples whose content was encoded before, with features and state."""
+    place = {row.tobytes(): i for i, row in enumerate(old) if state[i] != WAITING}
+    found = [(i, place[key]) for i, row in enumerate(new) if (key := row.tobytes()) in place]
+    rows, sources = np.array(found, np.int64).reshape(-1, 2).T
+    return rows, np.array(features[sources]), np.array(state[sources])
+
+
+def _reduced(
+    features: NDArray[np.float32], readable: NDArray[np.bool_], folder: Path | None
+) -> NDArray[np.float32]:
+    """The leading directions, centred, with a typical size of one; narrow features as they are."""
+    n, width = features.shape
+    rows = np.flatnonzero(readable)
+    rows = rows[sample_rows(len(rows), FIT_ROWS // 5)]
+    if width <= REDUCED or len(rows) < 2:
+        return features
+    from sklearn.decomposition import PCA
+
+    size = min(REDUCED, len(rows) - 1)
+    pca = PCA(size, svd_solver="randomized", iterated_power=2, random_state=0)
+    scale = pca.fit_transform(np.array(features[rows])).std() or 1.0
+    out = array_at(folder, "cache/reduced.npy", (n, size), np.float32)
+    for start in range(0, n, BLOCK):
+        block = slice(start, start + BLOCK)
+        out[block] = pca.transform(features[block]) / scale
+    return out

@@ -1,0 +1,244 @@
+"""Out-of-fold probabilities: what models say of rows whose labels they have not seen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.cleaning.features import Features, Tick, array_at, silent
+from adacorr.cleaning.models import STRENGTHS, Model
+from adacorr.core.validation import InputError
+from adacorr.files import atomic
+
+FIT_ROWS = 20_000
+"""A model is fitted to at most so many rows, whatever the size of the data."""
+PREDICT_ROWS = 4096
+TUNING_ROWS = 3000
+PER_CLASS = 20
+"""Of each class so many rows stay in a sample, where there are as many."""
+FLOOR = 1e-6
+"""No class is ruled out, least of all one that the fitted rows lack."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """How to split.
+
+    Attributes
+    ----------
+    count
+        Parts; each is predicted by models fitted to the others.
+    repeats
+        Splits over which predictions are averaged; None: 3 below 2,000 rows, 2 below 8,000, else 1.
+    seed
+        Of the splits.
+    """
+
+    count: int = 5
+    repeats: int | None = None
+    seed: int = 0
+
+    def repeated(self, n: int) -> int:
+        if self.repeats is not None:
+            return self.repeats
+        return 3 if n < 2000 else 2 if n < 8000 else 1
+
+
+def assign_folds(
+    labels: NDArray[np.int64], groups: NDArray[np.int64], count: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """(N,) fold of each row: groups stay whole, and each class is dealt out evenly.
+
+    >>> folds = assign_folds(np.array([0, 0, 1, 1]), np.arange(4), 2, np.random.default_rng(0))
+    >>> np.bincount(folds[:2]).tolist(), np.bincount(folds[2:]).tolist()
+    ([1, 1], [1, 1])
+    """
+    _, first, inverse, size = np.unique(
+        groups, return_index=True, return_inverse=True, return_counts=True
+    )
+    key = labels[first]  # a group counts as its first row's class
+    order = np.lexsort((rng.permutation(len(first)), -size, key))  # in each class the largest first
+    start = np.searchsorted(key[order], key[order])
+    place = np.arange(len(order)) - start
+    fold = np.empty(len(first), np.int64)
+    fold[order] = (place + rng.permutation(count)[key[order] % count]) % count
+    return fold[inverse.reshape(-1)]
+
+
+def out_of_fold(
+    models: Sequence[Model],
+    features: Features,
+    labels: NDArray[np.int64],
+    n_classes: int,
+    groups: NDArray[np.int64],
+    how: Folds,
+    folder: Path | None = None,
+    tick: Tick = silent,
+) -> list[NDArray[np.float32]]:
+    """(N, K) per model, averaged over the repeats; unreadable rows get the shares of the classes.
+
+    With a folder every fold that is done is kept there, and a killed run goes on after it.
+    """
+    usable = np.flatnonzero(features.readable)
+    if len(np.unique(groups[usable])) < 2 * how.count:
+        raise InputError(
+            f"data: expected at least {2 * how.count} different samples, "
+            f"got {len(np.unique(groups[usable]))}"
+        )
+    models = [tuned(model, features, labels, groups, usable, how.seed) for model in models]
+    work = _Work.open(models, features, labels, n_classes, groups, how, folder)
+    steps = [(r, f) for r in range(how.repeated(len(labels))) for f in range(how.count)]
+    for number, (repeat, fold) in enumerate(steps):
+        tick("predicting out of fold", number, len(steps))
+        if [repeat, fold] in work.done:
+            continue
+        rng = np.random.default_rng([how.seed, repeat])
+        of = assign_folds(labels[usable], groups[usable], how.count, rng)
+        train = bounded(usable[of != fold], labels, np.random.default_rng([how.seed, repeat, fold]))
+        for place, model in enumerate(models):
+            fitted = model.make().fit(features.view(model.view, train), labels[train])
+            out = work.parts[repeat][place]
+            predict_into(out, fitted, model, features, usable[of == fold])
+        work.finished(repeat, fold)
+    tick("predicting out of fold", len(steps), len(steps))
+    prior = np.bincount(labels, minlength=n_classes) / len(labels)
+    return [_averaged([r[m] for r in work.parts], features, prior) for m in range(len(models))]
+
+
+def predict_into(
+    out: NDArray[np.float32], fitted: Any, model: Model, features: Any, rows: NDArray[np.int64]
+) -> None:
+    """Write the probabilities of `rows`, a block at a time."""
+    for start in range(0, len(rows), PREDICT_ROWS):
+        block = rows[start : start + PREDICT_ROWS]
+        out[block] = probabilities(fitted, features.view(model.view, block), out.shape[1])
+
+
+def probabilities(fitted: Any, x: Any, n_classes: int) -> NDArray[np.float64]:
+    """(B, K); classes that the model has not seen get next to nothing."""
+    p = np.full((x.shape[0], n_classes), FLOOR)
+    p[:, fitted.classes_] += fitted.predict_proba(x)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def bounded(
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    rng: np.random.Generator,
+    size: int = FIT_ROWS,
+) -> NDArray[np.int64]:
+    """At most about `size` of the rows: a random sample, topped up where a class is rare in it."""
+    if len(rows) <= size:
+        return rows
+    shuffled = rng.permutation(rows)
+    order = np.argsort(labels[shuffled], kind="stable")
+    start = np.searchsorted(labels[shuffled][order], labels[shuffled][order])
+    rank = np.empty(len(rows), np.int64)
+    rank[order] = np.arange(len(rows)) - start
+    return np.sort(shuffled[(np.arange(len(rows)) < size) | (rank < PER_CLASS)])
+
+
+def tuned(
+    model: Model,
+    features: Features,
+    labels: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    usable: NDArray[np.int64],
+    seed: int,
+) -> Model:
+    """The model with the strength under which the given labels are likeliest out of fold."""
+    if not model.tuned:
+        return model
+    rng = np.random.default_rng([seed, 99])
+    rows = bounded(usable, labels, rng, TUNING_ROWS)
+    of = assign_folds(labels[rows], groups[rows], 3, rng)
+    x, y = features.view(model.view, rows), labels[rows]
+    n_classes = int(labels.max()) + 1
+
+    def loss(strength: float) -> float:
+        total = 0.0
+        for fold in range(3):
+            fitted = model.make(C=strength).fit(x[of != fold], y[of != fold])
+            p = probabilities(fitted, x[of == fold], n_classes)
+            total -= float(np.log(p[np.arange(len(p)), y[of == fold]]).sum())
+        return total
+
+    best, least = STRENGTHS[0], np.inf
+    for strength in STRENGTHS:
+        if (found := loss(strength)) > least:
+            break  # from weak to strong the loss falls, then rises
+        best, least = strength, found
+    return replace(model, make=partial(model.make, C=best), tuned=False)
+
+
+@dataclass
+class _Work:
+    """The predictions under way: arrays per repeat and model, and which folds are in them."""
+
+    parts: list[list[NDArray[np.float32]]]
+    done: list[list[int]]
+    note: Path | None
+    identity: str
+
+    @classmethod
+    def open(
+        cls,
+        models: Sequence[Model],
+        features: Features,
+        labels: NDArray[np.int64],
+        n_classes: int,
+        groups: NDArray[np.int64],
+        how: Folds,
+        folder: Path | None,
+    ) -> _Work:
+        names = [model.name for model in models]
+        text = f"{features.identity} {how} {names} {n_classes}".encode()
+        identity = hashlib.sha256(text + labels.tobytes() + groups.tobytes()).hexdigest()
+        note = None if folder is None else folder / "cache" / "folds.json"
+        done = _done(note, identity)
+        shape = (len(labels), n_classes)
+        parts = [
+            [_part(folder, f"cache/{name}-{r}.npy", shape, bool(done)) for name in names]
+            for r in range(how.repeated(len(labels)))
+        ]
+        return cls(parts, done, note, identity)
+
+    def finished(self, repeat: int, fold: int) -> None:
+        self.done.append([repeat, fold])
+        if self.note is None:
+            return
+        for part in self.parts[repeat]:
+            if isinstance(part, np.memmap):
+                part.flush()
+        with atomic(self.note) as path:
+            path.write_text(json.dumps({"identity": self.identity, "done": self.done}))
+
+
+def _done(note: Path | None, identity: str) -> list[list[int]]:
+    try:
+        found = json.loads(note.read_text()) if note is not None else {}
+    except (OSError, ValueError):
+        return []
+    return found["done"] if found.get("identity") == identity else []
+
+
+def _part(folder: Path | None, name: str, shape: tuple[int, int], known: bool) -> Any:
+    if folder is not None and known:
+        return np.load(folder / name, mmap_mode="r+", allow_pickle=False)
+    return array_at(folder, name, shape, np.float32)
+
+
+def _averaged(
+    parts: list[NDArray[np.float32]], features: Features, prior: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    mean = np.mean(parts, axis=0, dtype=np.float32)
+    mean[~features.readable] = prior
+    return mean / mean.sum(axis=1, keepdims=True)
