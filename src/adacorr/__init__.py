@@ -16,6 +16,7 @@ from adacorr._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
     from adacorr import data, estimators, train
+    from adacorr.cleaning.clean import Cleaned, clean
     from adacorr.core import certificate, noise
     from adacorr.core.answers import CANNOT_TELL, Answers
     from adacorr.core.asking import ask
@@ -32,9 +33,11 @@ _FUNCTIONS = {
     "Answers": "adacorr.core.answers",
     "CANNOT_TELL": "adacorr.core.answers",
     "Certificate": "adacorr.core.certify",
+    "Cleaned": "adacorr.cleaning.clean",
     "Correction": "adacorr.correction.arrays",
     "InputError": "adacorr.core.validation",
     "ask": "adacorr.core.asking",
+    "clean": "adacorr.cleaning.clean",
     "correct": "adacorr.correction.arrays",
     "correct_frame": "adacorr.correction.frames",
     "correct_table": "adacorr.correction.tables",
@@ -55,11 +58,13 @@ __all__ = [
     "CANNOT_TELL",
     "Answers",
     "Certificate",
+    "Cleaned",
     "Correction",
     "InputError",
     "__version__",
     "ask",
     "certificate",
+    "clean",
     "correct",
     "correct_frame",
     "correct_table",

@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from adacorr.cleaning.encoders.encoded import Encoder
 from adacorr.cleaning.encoders.hub import fetches
 from adacorr.cleaning.features import Features, Tick, make_features, silent
-from adacorr.cleaning.folds import Folds, out_of_fold
+from adacorr.cleaning.folds import Folds, out_of_fold, pooled
 from adacorr.cleaning.issues import Issues, find_issues, find_nearness
 from adacorr.cleaning.models import models_for
-from adacorr.cleaning.rundir import begin, write_results
+from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction, correct
+from adacorr.data.arrays import match
 from adacorr.runs import Run
 
 
@@ -119,18 +120,43 @@ def clean(
         samples = open_samples(data, choice)
     else:
         samples = given_samples(data, labels, choice)
+    return clean_samples(
+        samples,
+        encoder=encoder,
+        folds=folds,
+        verified=verified,
+        strict=strict,
+        run_dir=run_dir,
+        resume=resume,
+        tick=tick,
+    )
+
+
+def clean_samples(
+    samples: Samples,
+    *,
+    encoder: str | None = None,
+    folds: Folds | None = None,
+    verified: Mapping[Any, Any] | None = None,
+    strict: bool = False,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    tick: Tick = silent,
+) -> Cleaned:
+    """What :func:`clean` does once it knows the samples."""
     how = folds or Folds()
+    maker = encoder_for(samples.kind, encoder, tick)
     folder = None if run_dir is None else begin(Path(run_dir), resume)
-    found = encoder_for(samples.kind, encoder, tick)
+    if folder is not None:
+        write_settings(folder, samples, encoder, how)
     tick("reading", 0, 1)
     contents = digests(samples)
-    tick("reading", 1, 1)
-    features = make_features(samples, contents, found, folder, tick)
+    features = make_features(samples, contents, maker, folder, tick)
     check_readable(samples, features, strict)
     cleaned = judge(samples, features, how, verified, folder, tick)
     if folder is None:
         return cleaned
-    return replace(cleaned, run=write_results(folder, samples, cleaned, found.name, how))
+    return replace(cleaned, run=write_results(folder, samples, cleaned, maker.name, how))
 
 
 def encoder_for(kind: str, name: str | None, tick: Tick = silent) -> Encoder:
@@ -184,15 +210,15 @@ def judge(
         models, features, samples.labels, k, near.groups(samples.groups), how, folder, tick
     )
     tick("correcting", 0, 1)
-    mean = np.mean(parts, axis=0, dtype=np.float32)
+    mean = pooled(parts)
     issues = find_issues(near, features.readable, samples.labels, mean, samples.split)
-    codes = corrected(samples.labels, parts, features.readable, verified)
+    found = corrected(samples.labels, parts, features.readable, verified)
     tick("correcting", 1, 1)
-    suspicion = getattr(codes, "suspicion", None)
+    suspicion = getattr(found, "suspicion", None)
     if suspicion is None:
         suspicion = 1 - mean[np.arange(len(mean)), samples.labels].astype(np.float64)
     return Cleaned(
-        in_users_words(codes, samples),
+        in_users_words(found, samples),
         mean,
         {model.name: part for model, part in zip(models, parts, strict=True)},
         issues,
@@ -212,7 +238,7 @@ def corrected(
     if verified:
         raise InputError("verified: expected none in this version, got some")
     rows = np.flatnonzero(readable)
-    found = correct(labels[rows], np.mean([p[rows] for p in parts], axis=0, dtype=np.float64))
+    found = correct(labels[rows], pooled([part[rows] for part in parts]))
     if len(rows) == len(labels):
         return found
     whole = {"labels": labels, "suggested": labels, "ratio": 1.0, "confidence": np.nan}
@@ -233,3 +259,22 @@ def in_users_words(found: Correction, samples: Samples) -> Correction:
     if classes is None:
         return found
     return replace(found, labels=classes[found.labels], suggested=classes[found.suggested])
+
+
+def read_verified(path: Path, samples: Samples) -> dict[int, Any]:
+    """A person's answers: a table with the columns index (or id) and label."""
+    from adacorr.data import table as tables
+
+    found = tables.read(path)
+    by = "id" if "id" in found.column_names and samples.ids is not None else "index"
+    for name in (by, "label"):
+        if name not in found.column_names:
+            raise InputError(f"{path}: expected columns {by} and label, got no {name}")
+    keys, labels = tables.values(found, by, path), tables.values(found, "label", path)
+    names = samples.ids if by == "id" and samples.ids is not None else range(len(samples))
+    place = {str(name): row for row, name in enumerate(names)}
+    unknown = [key for key in keys if str(key) not in place]
+    if unknown:
+        raise InputError(f"{path}: expected {by} of a sample, got {unknown[0]}")
+    codes = match(labels, samples.class_names, f"{path}: column label")
+    return {place[str(key)]: int(code) for key, code in zip(keys, codes, strict=True)}

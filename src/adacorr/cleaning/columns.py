@@ -105,7 +105,7 @@ def is_string(column: pa.ChunkedArray) -> bool:
 
 
 def text_only(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """The columns, if all of them are text; else none: text beside values is one value among them."""
+    """The columns, if all are text; else none: text beside values is one value among them."""
     found = [n for n in names if is_string(table.column(n)) and is_text(sampled(table.column(n)))]
     return found if len(found) == len(names) else []
 

@@ -76,7 +76,8 @@ class SparseRows:
     """CSR rows in blocks of `BLOCK`; with a folder the blocks lie on disk as plain arrays."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._folder, self._blocks = folder, []
+        self._folder = folder
+        self._blocks: list[Any] = []
 
     def append(self, block: Any) -> None:
         if self._folder is not None:
@@ -107,7 +108,8 @@ class SparseRows:
         ]
         back = np.empty(len(rows), np.int64)
         back[order] = np.arange(len(rows))
-        return vstack(picked, format="csr")[back]
+        found: Any = vstack(picked, format="csr")
+        return found[back]
 
 
 def make_features(
@@ -249,7 +251,8 @@ def _reduced(
     from sklearn.decomposition import PCA
 
     size = min(REDUCED, len(rows) - 1)
-    pca = PCA(size, svd_solver="randomized", iterated_power=2, random_state=0)
+    settings: Any = {"svd_solver": "randomized", "iterated_power": 2, "random_state": 0}
+    pca = PCA(size, **settings)
     scale = pca.fit_transform(np.array(features[rows])).std() or 1.0
     out = array_at(folder, "cache/reduced.npy", (n, size), np.float32)
     for start in range(0, n, BLOCK):

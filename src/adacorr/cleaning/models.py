@@ -1,4 +1,4 @@
-"""The kinds of model whose out-of-fold predictions judge the labels: small, quick, and different."""
+"""The kinds of model that judge the labels out of fold: small, quick, and different."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def boosting(n_classes: int) -> Any:
 
     trees_a_step = n_classes if n_classes > 2 else 1
     steps = min(60, max(12, TREES // trees_a_step))
-    return HistGradientBoostingClassifier(
+    gradient: Any = HistGradientBoostingClassifier  # its stubs know no early_stopping=False
+    return gradient(
         max_iter=steps,
         learning_rate=max(0.1, 3 / steps),
         max_leaf_nodes=15,
@@ -81,7 +82,7 @@ def boosting(n_classes: int) -> Any:
 
 
 class Neighbours:
-    """The labels of the nearest by cosine, the nearer the heavier, with a trace of the class shares.
+    """The labels of the nearest by cosine, nearer ones heavier, with a trace of the class shares.
 
     Rows with the same content lie in one fold, so none is its own neighbour.
 
@@ -90,7 +91,7 @@ class Neighbours:
     [0, 0, 1, 1]
     """
 
-    def __init__(self, k: int = 20) -> None:
+    def __init__(self, k: int | None = None) -> None:
         self.k = k
 
     def fit(self, x: NDArray[np.floating], y: NDArray[np.int64]) -> Neighbours:
@@ -99,7 +100,8 @@ class Neighbours:
         return self
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
-        k = min(self.k, len(self._x))
+        k = self.k or int(np.clip(0.7 * np.sqrt(len(self._x)), 10, 60))
+        k = min(k, len(self._x))
         near = unit(x) @ self._x.T
         top = np.argpartition(near, -k, axis=1)[:, -k:]
         closeness = np.take_along_axis(near, top, axis=1)

@@ -1,4 +1,4 @@
-"""The nearest other rows of every row: exactly up to a size, then among rows hashed to one bucket."""
+"""The nearest other rows of every row: exact up to a size, then among rows in one bucket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adacorr.cleaning.models import unit
 
 EXACT_ROWS = 20_000
 TABLES = 6
-"""Random splits of the directions beyond `EXACT_ROWS`; a near copy meets its twin in one of them."""
+"""Random partitions beyond `EXACT_ROWS`; a near copy meets its twin in one of them."""
 BUCKET = 128
 BLOCK = 1024
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adacorr._version import __version__
+from adacorr.cleaning.folds import Folds
 from adacorr.cleaning.issues import sentences
+from adacorr.cleaning.samples import Choice, Samples
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
+from adacorr.runs.manifest import FILES, seal, unseal
 
 if TYPE_CHECKING:
     from adacorr.cleaning.clean import Cleaned
-    from adacorr.cleaning.folds import Folds
-    from adacorr.cleaning.samples import Samples
 
 
 def begin(folder: Path, resume: bool) -> Path:
@@ -30,15 +33,42 @@ def begin(folder: Path, resume: bool) -> Path:
     return folder
 
 
+def write_settings(folder: Path, samples: Samples, encoder: str | None, how: Folds) -> None:
+    """How to go on with this run when it is stopped."""
+    entries = {
+        "data": dict(samples.about),
+        "clean": {"encoder": encoder},
+        "folds": {"count": how.count, "repeats": how.repeats, "seed": how.seed},
+    }
+    write_toml(folder / "cache" / "settings.toml", entries)
+
+
+def read_settings(folder: Path) -> tuple[str, Choice, str | None, Folds]:
+    """What :func:`write_settings` noted: data, columns, encoder and folds."""
+    path = folder / "cache" / "settings.toml"
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        data, folds = found["data"], found["folds"]
+        names = {entry.name for entry in fields(Choice)}
+        choice: Any = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in names
+        }
+        return data["source"], Choice(**choice), found["clean"].get("encoder"), Folds(**folds)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder}: expected a run of `adacorr clean`, got {error}") from error
+
+
 def write_results(
     folder: Path, samples: Samples, cleaned: Cleaned, encoder: str, how: Folds
 ) -> Run:
     """labels.parquet, pred_probs.npy and config.toml, each whole or not there."""
     run = Run(folder)
+    unseal(folder, FILES)
     with atomic(run.file("pred_probs.npy")) as path, open(path, "wb") as handle:
         np.save(handle, cleaned.pred_probs)
     write_toml(run.file("config.toml"), _config(samples, cleaned, encoder, how))
     write_labels(run.file("labels.parquet"), _columns(samples, cleaned))
+    seal(folder, FILES)
     return run
 
 
@@ -65,9 +95,11 @@ def _columns(samples: Samples, cleaned: Cleaned) -> dict[str, Any]:
 
 
 def _codes(samples: Samples) -> Any:
-    if samples.classes is None:
+    classes = samples.classes
+    if classes is None:
         return lambda labels: labels
-    return lambda labels: np.searchsorted(samples.classes, labels)  # classes are sorted
+    place = {value: code for code, value in enumerate(classes.tolist())}
+    return lambda labels: np.array([place[value] for value in labels.tolist()], np.int64)
 
 
 def _config(

@@ -121,7 +121,7 @@ def _plain(choice: Choice) -> dict[str, Any]:
 
 
 def _folder(folder: Path) -> Samples:
-    """One subfolder per class; folders train, val, test at the top are a split of the same classes."""
+    """One subfolder per class; folders train, val, test at the top are a split of the classes."""
     top = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     parts = top if len(top) > 1 and {p.name.lower() for p in top} <= SPLITS else [folder]
     found = [class_files(part) for part in parts]
@@ -164,13 +164,14 @@ def values_table(x: NDArray[Any], names: Sequence[str] | None = None) -> pa.Tabl
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def from_table(table: pa.Table, choice: Choice, path: Path, codes: Any = None) -> Samples:
-    """The samples of a table; `codes` are labels that are not a column: (class indices, names)."""
-    label = None if codes is not None else tables.find_label(table, choice.label_column, path)
-    if label is not None:
-        found = tables.values(table, label, path)
-        codes = encode(found, None, f"{path}: column {label}: ")
-    labels, names = codes
+def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -> Samples:
+    """The samples of a table; `given` are labels that are not a column of it."""
+    label = None if given is not None else tables.find_label(table, choice.label_column, path)
+    if label is None:
+        classes, labels = coded(given, "")
+    else:
+        classes, labels = coded(tables.values(table, label, path), f"{path}: column {label}: ")
+    names = tuple(str(value) for value in classes)
     reserved = {label, tables.TRUTH, choice.group_column, choice.split_column}
     _check_columns(table, {*reserved - {label, tables.TRUTH}, *choice.ignore_columns}, path)
     rest = [c for c in table.column_names if c not in {*reserved, *choice.ignore_columns}]
@@ -185,6 +186,7 @@ def from_table(table: pa.Table, choice: Choice, path: Path, codes: Any = None) -
         truth=truth,
         groups=_codes_of(table, choice.group_column),
         split=_codes_of(table, choice.split_column),
+        classes=classes,
         about={} if label is None else {"label_column": label},
     )
     return _with_content(base, table, rest, choice, path)
@@ -255,16 +257,14 @@ def given_samples(data: Any, labels: Any, choice: Choice) -> Samples:
     frame = _arrow(data)
     if frame is not None and isinstance(labels, str):
         return from_table(frame, choice, Path("data"))
-    classes, codes = _classes(labels)
-    names = tuple(str(name) for name in classes)
     n = len(data) if frame is None else frame.num_rows
-    if n != len(codes):
-        raise InputError(f"labels: expected {n} of them, one per sample, got {len(codes)}")
+    if n != len(np.asarray(labels)):
+        raise InputError(f"labels: expected {n} of them, one per sample, got {len(labels)}")
     if frame is not None:
-        found = from_table(frame, choice, Path("data"), (codes, names))
-        return replace(found, classes=classes)
+        return from_table(frame, choice, Path("data"), labels)
+    classes, codes = coded(labels, "")
     kind, content = _content(data)
-    return Samples(kind, content, codes, names, classes=classes)
+    return Samples(kind, content, codes, tuple(str(c) for c in classes), classes=classes)
 
 
 def _arrow(data: Any) -> pa.Table | None:
@@ -277,11 +277,11 @@ def _arrow(data: Any) -> pa.Table | None:
     return data if isinstance(data, pa.Table) else pa.table(data)
 
 
-def _classes(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def coded(labels: Any, prefix: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes, of the kind that was passed, and a class index per sample."""
     y = np.asarray(labels)
-    codes, _ = encode(y, None)  # checks them
-    found = np.unique(y.astype(str) if y.dtype == object else y)
-    return found, codes
+    codes, _ = encode(y, None, prefix)  # checks them
+    return np.unique(y.astype(str) if y.dtype == object else y), codes
 
 
 def _content(data: Any) -> tuple[Kind, Any]:
@@ -342,3 +342,15 @@ def pixels(item: Any, side: int) -> NDArray[np.uint8]:
         image = Image.fromarray(item[:, :, 0] if item.shape[-1] == 1 else item).convert("RGB")
         return np.asarray(image.resize((side, side), resample=2), np.uint8)
     return decode(item, "image", (side, side))
+
+
+def shown(samples: Samples, row: int) -> str:
+    """A sample in a few words: a file's name, the text, or columns and values."""
+    if samples.kind == "text":
+        return samples.content[row]
+    if samples.kind == "values":
+        values = samples.content.slice(row, 1).to_pylist()[0]
+        return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+    if samples.ids is not None:
+        return str(samples.ids[row])
+    return str(samples.content[row]) if isinstance(samples.content[row], Path) else "image"

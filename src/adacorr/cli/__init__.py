@@ -31,6 +31,11 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 COMMANDS = {  # name -> (where it lives, one line of help, an example)
+    "clean": (
+        "adacorr.cli.clean:clean",
+        "Find and correct wrong labels of photos, texts or a table.",
+        "clean photos/ --run-dir run",
+    ),
     "correct": (
         "adacorr.cli.correct:correct",
         "Correct labels from predicted probabilities.",

@@ -11,6 +11,8 @@ from typing import Any
 
 PURPOSE = {  # extra -> what a user cannot do without it
     "train": "adacorr fit, predict, bench; AdaCorrClassifier",
+    "images": "adacorr clean on photos",
+    "text": "adacorr clean with sentence embeddings",
     "pretrained": "networks pretrained on ImageNet",
     "review": "adacorr review",
     "cluster": "tables bigger than one machine",

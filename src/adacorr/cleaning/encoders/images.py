@@ -91,10 +91,8 @@ def image_encoder(name: str | None) -> ImageEncoder:
     if colon and "/" not in name:
         return ImageEncoder(name, _made(module, factory), SIDE)
     prepare, net = load_pretrained(name, "AutoImageProcessor", "AutoModel")
-    scaling = [
-        getattr(prepare, "image_mean", None) or MEAN,
-        getattr(prepare, "image_std", None) or DEVIATION,
-    ]
+    mean, deviation = getattr(prepare, "image_mean", None), getattr(prepare, "image_std", None)
+    scaling = (mean or MEAN, deviation or DEVIATION)
     return ImageEncoder(name, lambda x: _pooled(net(pixel_values=x)), _side(prepare), scaling)
 
 

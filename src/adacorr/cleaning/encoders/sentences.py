@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,9 @@ class SentenceEncoder:
         self._first_token = _pools_first_token(model)
         self.dimension = int(self._net.config.hidden_size)
 
-    def fit(self, content: Sequence[str]) -> None: ...
+    def fit(self, content: list[str]) -> None: ...
 
-    def encode(self, content: Sequence[str]) -> Encoded:
+    def encode(self, content: list[str]) -> Encoded:
         """(B, D) rows of length one, and which texts have anything in them."""
         order = np.argsort([len(text) for text in content])  # a batch is as long as its longest
         out = np.zeros((len(content), self.dimension), np.float32)

@@ -21,7 +21,8 @@ LETTER_CHARACTERS = 1000
 """Letter groups tell most where words are few; of a long text they are taken from its beginning."""
 LETTER_ROWS = 10_000
 """Rows that the letter groups are chosen from."""
-TOKENS = r"(?u)[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
+_SPACELESS = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+TOKENS = rf"(?u)[{_SPACELESS}]|[^\W{_SPACELESS}]+"
 """Words; where a script has no spaces (Chinese, Japanese, Thai, Lao) single characters."""
 
 

@@ -79,7 +79,7 @@ def _stacked(parts: list[Column]) -> Column:
 
 
 def _numbers(read: Callable[[Any], NDArray[np.float64]], column: pa.ChunkedArray) -> Column:
-    """The normal score of a number's rank, so that no outlier and no unit matters; and a mark of gaps."""
+    """The normal score of a number's rank: no outlier, no unit matters; and a mark of gaps."""
     from scipy.special import ndtri
 
     known = read(column)

@@ -1,0 +1,241 @@
+"""``adacorr clean``: photos, texts or a table in, clean labels out."""
+
+from __future__ import annotations
+
+import json as json_lib
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from adacorr.core.validation import InputError
+
+if TYPE_CHECKING:
+    from adacorr.cleaning import Cleaned
+    from adacorr.cleaning.samples import Samples
+
+SHOWN = 5
+TEXT = 60  # characters of a sample in the summary
+
+
+def clean(
+    data: str | None = None,
+    /,
+    *,
+    label_column: str | None = None,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    ignore_columns: Annotated[tuple[str, ...], Parameter(negative="", consume_multiple=True)] = (),
+    encoder: str | None = None,
+    verified: Path | None = None,
+    folds: int = 5,
+    repeats: int | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    run_dir: Path | None = None,
+    resume: Path | None = None,
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Find and correct wrong labels of photos, texts or a table.
+
+    Features come from a pretrained encoder (images, text) or from the columns (tables); several
+    kinds of model that did not see the label of a row predict it; the rule of `adacorr correct`
+    decides. Copies, outliers and unreadable rows are listed too.
+
+    Parameters
+    ----------
+    data
+        A folder with one subfolder of images per class, a .csv or .parquet table, an .npz, or a
+        named dataset.
+    label_column
+        The table's column of labels; default: label, labels, target, class or y.
+    text_column
+        The column of text to judge by; default: found out.
+    image_column
+        The column of image paths or bytes to judge by; default: found out.
+    group_column
+        Rows of one group are never on both sides of a fold; default: copies stay together.
+    split_column
+        Which rows are for training and which for testing; copies across are reported.
+    ignore_columns
+        Columns that must not be used.
+    encoder
+        Images: efficientnet-lite0 (default), a transformers model by name or folder, or
+        package.module:factory. Text: tfidf (default) or a transformers model.
+    verified
+        A table of rows whose true label a person has said.
+    folds
+        Parts of the data; each is judged by models of the others.
+    repeats
+        Splits to average over; default: 3 below 2,000 rows, 2 below 8,000, else 1.
+    seed
+        Of the splits.
+    strict
+        Stop at a row that is empty or cannot be read, instead of marking it.
+    run_dir
+        Where to write; default: the first free runs/DATA-clean-NUMBER.
+    resume
+        Go on with a run of `clean` that was stopped, with its own settings; what is done stays.
+    json
+        Print the summary as JSON.
+    quiet
+        Print nothing but errors.
+    """
+    from adacorr.cleaning.folds import Folds
+    from adacorr.cleaning.samples import Choice
+
+    choice = Choice(
+        label_column, text_column, image_column, group_column, split_column, ignore_columns
+    )
+    how = Folds(folds, repeats, seed)
+    if resume is not None:
+        data, choice, encoder, how = settings_of(resume)
+    if data is None:
+        raise InputError("data: expected a folder, a table or a named dataset, got none")
+    began = time.monotonic()
+    folder = resume or run_dir or _free(data)
+    samples, cleaned = run(
+        data, choice, encoder, how, folder, verified, resume is not None, strict, quiet
+    )
+    summary = summarise(folder, samples, cleaned, time.monotonic() - began)
+    if json:
+        print(json_lib.dumps(summary))
+    elif not quiet:
+        print(summary_text(summary))
+
+
+def run(
+    data: str,
+    choice: Any,
+    encoder: str | None,
+    how: Any,
+    folder: Path,
+    verified: Path | None,
+    resume: bool,
+    strict: bool,
+    quiet: bool,
+) -> tuple[Samples, Cleaned]:
+    """Open, clean, write the run and its report."""
+    from adacorr.cleaning.clean import clean_samples, read_verified
+    from adacorr.cleaning.samples import open_samples
+    from adacorr.cli.invocation import command_line
+    from adacorr.cli.progress import Steps
+    from adacorr.report import write_report
+
+    samples = open_samples(data, choice)
+    samples = replace(samples, about={**samples.about, "command": command_line()})
+    answers = None if verified is None else read_verified(verified, samples)
+    steps = Steps(quiet)
+    try:
+        cleaned = clean_samples(
+            samples,
+            encoder=encoder,
+            folds=how,
+            verified=answers,
+            strict=strict,
+            run_dir=folder,
+            resume=resume,
+            tick=steps,
+        )
+        assert cleaned.run is not None
+        steps("writing the report", 0, 1)
+        write_report(cleaned.run)
+    finally:
+        steps.close()
+    return samples, cleaned
+
+
+def settings_of(folder: Path) -> tuple[str, Any, str | None, Any]:
+    """Data, columns, encoder and folds of a run of `clean`, finished or not."""
+    from adacorr.cleaning.rundir import read_settings
+
+    return read_settings(folder)
+
+
+def _free(data: str) -> Path:
+    from adacorr.cli.fit import free_run_dir
+
+    return free_run_dir(data, "clean")
+
+
+# -- what came out ---------------------------------------------------------------------------------
+
+
+def summarise(folder: Path, samples: Samples, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
+    """The summary as plain values."""
+    from adacorr.cleaning.issues import sentences
+    from adacorr.cleaning.samples import shown
+
+    found = cleaned.correction
+    names = samples.class_names
+    rows = []
+    for row in cleaned.suspects(SHOWN):
+        at = int(row)
+        rows.append(
+            {
+                "row": at,
+                "sample": " ".join(shown(samples, at).split())[:TEXT],
+                "given": names[samples.labels[at]],
+                "suggested": str(found.suggested[at]),
+                "predicted": names[int(cleaned.pred_probs[at].argmax())],
+                "suspicion": round(float(cleaned.suspicion[at]), 3),
+                "changed": bool(found.flipped[at]),
+            }
+        )
+    summary = {
+        "run": str(folder),
+        "kind": samples.kind,
+        "samples": len(samples),
+        "classes": len(names),
+        "models": list(cleaned.by_model),
+        "notes": list(cleaned.notes),
+        "labels_changed": found.n_flipped,
+        "expected_wrong_changes": found.expected_wrong_flips,
+        "noise_rate": found.noise_rate,
+        "note": found.note,
+        "warnings": list(getattr(found, "warnings", None) or ()),
+        "issues": cleaned.issues.counts(),
+        "also": sentences(cleaned.issues, names),
+        "most_suspicious": rows,
+        "seconds": round(seconds, 1),
+    }
+    if samples.truth is not None:
+        truth = samples.truth
+        right = [names[code] for code in truth] if samples.classes is None else None
+        wanted = right if samples.classes is None else samples.classes[truth]
+        summary["label_accuracy_before"] = float((samples.labels == truth).mean())
+        summary["label_accuracy_after"] = float((found.labels == wanted).mean())
+    return summary
+
+
+def summary_text(s: dict[str, Any]) -> str:
+    """The summary in a few lines."""
+    from adacorr.cli.progress import duration
+
+    lines = [
+        f"{s['samples']:,} samples of {s['classes']} classes ({s['kind']}), judged by "
+        f"{', '.join(s['models'])} in {duration(s['seconds'])}",
+        *s["notes"],
+        f"labels changed     {s['labels_changed']:,} ({s['labels_changed'] / s['samples']:.1%})",
+    ]
+    if s["expected_wrong_changes"] is not None and s["labels_changed"]:
+        lines.append(f"expected wrong     {s['expected_wrong_changes']:,.0f} of the changes")
+    if "label_accuracy_after" in s:
+        before, after = s["label_accuracy_before"], s["label_accuracy_after"]
+        lines.append(f"labels right       {before:.1%} before, {after:.1%} after")
+    if s["note"]:
+        lines.append(f"note               {s['note']}")
+    lines += [f"warning            {warning}" for warning in s["warnings"]]
+    lines += [f"also               {sentence}" for sentence in s["also"]]
+    lines += ["", "most suspicious"]
+    for row in s["most_suspicious"]:
+        said = f"  row {row['row']}: {row['sample']}"
+        lines.append(f"{said}\n    given {row['given']}, models say {row['predicted']}")
+    lines += ["", f"results            {s['run']}/ (labels.parquet, report.html)"]
+    lines.append(f"next               adacorr review {s['run']}")
+    return "\n".join(lines)
