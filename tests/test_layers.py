@@ -22,6 +22,7 @@ ROOMS = {"_version", *BELOW}
 ALLOWED = {
     **BELOW,
     "correction": {*ROOMS},
+    "cleaning": {*ROOMS, "correction"},
     "train": {*ROOMS, "correction"},
     "estimators": {*ROOMS, "correction", "train"},
     "paper": {*ROOMS, "correction", "train"},

@@ -255,10 +255,8 @@ def corrected(
 
 def in_users_words(found: Correction, samples: Samples) -> Correction:
     """Labels and suggestions of the kind that were passed in."""
-    classes = samples.classes
-    if classes is None:
-        return found
-    return replace(found, labels=classes[found.labels], suggested=classes[found.suggested])
+    decode = samples.codec.decode
+    return replace(found, labels=decode(found.labels), suggested=decode(found.suggested))
 
 
 def read_verified(path: Path, samples: Samples) -> dict[int, Any]:

@@ -74,7 +74,7 @@ def write_results(
 
 def _columns(samples: Samples, cleaned: Cleaned) -> dict[str, Any]:
     found = cleaned.correction
-    code = _codes(samples)
+    code = samples.codec.encode
     columns: dict[str, Any] = {
         "index": np.arange(len(samples)),
         "given": samples.labels,
@@ -92,14 +92,6 @@ def _columns(samples: Samples, cleaned: Cleaned) -> dict[str, Any]:
     }
     columns |= {name: value for name, value in optional.items() if value is not None}
     return columns | cleaned.issues.columns()
-
-
-def _codes(samples: Samples) -> Any:
-    classes = samples.classes
-    if classes is None:
-        return lambda labels: labels
-    place = {value: code for code, value in enumerate(classes.tolist())}
-    return lambda labels: np.array([place[value] for value in labels.tolist()], np.int64)
 
 
 def _config(

@@ -19,6 +19,7 @@ from adacorr.data.images import SUFFIXES, decode
 from adacorr.data.load import kind as file_kind
 from adacorr.data.load import load
 from adacorr.data.named.catalog import CATALOG
+from adacorr.labels import Codec, is_integer, plain_labels, stated_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,10 +66,9 @@ class Samples:
     content : images as a sequence of paths, bytes or (H, W, C) uint8 arrays; text as a list of
         strings; values as a pyarrow table.
     labels : (N,) class indices as given.
-    class_names : K names.
+    codec : the classes, their order, and how the user writes them.
     name : what the user called it.
     ids, truth, groups, split : (N,) where known, as in :class:`adacorr.data.Dataset`.
-    classes : (K,) the labels as the user wrote them, sorted; None: the codes themselves.
     notes : what was found out about the columns, in plain words.
     about : how to open it again, for config.toml.
     """
@@ -76,18 +76,21 @@ class Samples:
     kind: Kind
     content: Any
     labels: NDArray[np.int64]
-    class_names: tuple[str, ...]
+    codec: Codec
     name: str = "data"
     ids: NDArray[Any] | None = None
     truth: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
     split: NDArray[np.int64] | None = None
-    classes: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.codec.names
 
 
 def open_samples(data: str | Path, choice: Choice | None = None) -> Samples:
@@ -107,8 +110,6 @@ def open_samples(data: str | Path, choice: Choice | None = None) -> Samples:
     else:
         found = _dataset(str(data))
     source = str(data) if named else str(path.resolve())
-    if found.classes is None:
-        found = replace(found, classes=np.array(found.class_names))
     return replace(found, name=path.name, about={"source": source, **_plain(choice), **found.about})
 
 
@@ -135,7 +136,7 @@ def _folder(folder: Path) -> Samples:
         "images",
         paths,
         codes[:, 0],
-        names,
+        _by_name(names),
         ids=np.array([path.relative_to(folder).as_posix() for path in paths]),
         split=codes[:, 1] if len(parts) > 1 else None,
     )
@@ -150,7 +151,8 @@ def _dataset(source: str) -> Samples:
     if len(shape) == 1:
         content = values_table(np.asarray(data.features), data.feature_names)
     kind: Kind = "values" if len(shape) == 1 else "images"
-    return Samples(kind, content, data.labels, data.class_names, ids=data.ids, truth=data.truth)
+    codec = _by_name(data.class_names)
+    return Samples(kind, content, data.labels, codec, ids=data.ids, truth=data.truth)
 
 
 def values_table(x: NDArray[Any], names: Sequence[str] | None = None) -> pa.Table:
@@ -168,25 +170,25 @@ def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -
     """The samples of a table; `given` are labels that are not a column of it."""
     label = None if given is not None else tables.find_label(table, choice.label_column, path)
     if label is None:
-        classes, labels = coded(given, "")
+        codec, labels = coded(given, "")
     else:
-        classes, labels = coded(tables.values(table, label, path), f"{path}: column {label}: ")
-    names = tuple(str(value) for value in classes)
+        codec, labels = coded(tables.values(table, label, path), f"{path}: column {label}: ")
     reserved = {label, tables.TRUTH, choice.group_column, choice.split_column}
     _check_columns(table, {*reserved - {label, tables.TRUTH}, *choice.ignore_columns}, path)
     rest = [c for c in table.column_names if c not in {*reserved, *choice.ignore_columns}]
     truth = None
     if tables.TRUTH in table.column_names and label != tables.TRUTH:
-        truth = match(tables.values(table, tables.TRUTH, path), names, f"{path}: column truth")
+        truth = match(
+            tables.values(table, tables.TRUTH, path), codec.names, f"{path}: column truth"
+        )
     base = Samples(
         "values",
         None,
         labels,
-        names,
+        codec,
         truth=truth,
         groups=_codes_of(table, choice.group_column),
         split=_codes_of(table, choice.split_column),
-        classes=classes,
         about={} if label is None else {"label_column": label},
     )
     return _with_content(base, table, rest, choice, path)
@@ -262,9 +264,9 @@ def given_samples(data: Any, labels: Any, choice: Choice) -> Samples:
         raise InputError(f"labels: expected {n} of them, one per sample, got {len(labels)}")
     if frame is not None:
         return from_table(frame, choice, Path("data"), labels)
-    classes, codes = coded(labels, "")
+    codec, codes = coded(labels, "")
     kind, content = _content(data)
-    return Samples(kind, content, codes, tuple(str(c) for c in classes), classes=classes)
+    return Samples(kind, content, codes, codec)
 
 
 def _arrow(data: Any) -> pa.Table | None:
@@ -277,11 +279,19 @@ def _arrow(data: Any) -> pa.Table | None:
     return data if isinstance(data, pa.Table) else pa.table(data)
 
 
-def coded(labels: Any, prefix: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The sorted classes, of the kind that was passed, and a class index per sample."""
-    y = np.asarray(labels)
-    codes, _ = encode(y, None, prefix)  # checks them
-    return np.unique(y.astype(str) if y.dtype == object else y), codes
+def coded(labels: Any, prefix: str) -> tuple[Codec, NDArray[np.int64]]:
+    """The classes, in the order that the labels state or sort in, and an index per sample."""
+    order = stated_order(labels)
+    codes, names = encode(np.asarray(labels), order, prefix)
+    integers = plain_labels(labels).dtype.kind in "iu"
+    if integers and all(is_integer(name) for name in names):
+        return Codec(names, np.array(names, np.int64)), codes
+    return (Codec.of_indices(names) if integers else _by_name(names)), codes
+
+
+def _by_name(names: Sequence[str]) -> Codec:
+    """Labels are the names of the classes."""
+    return Codec(tuple(names), np.array(names, str))
 
 
 def _content(data: Any) -> tuple[Kind, Any]:

@@ -205,11 +205,9 @@ def summarise(folder: Path, samples: Samples, cleaned: Cleaned, seconds: float) 
         "seconds": round(seconds, 1),
     }
     if samples.truth is not None:
-        truth = samples.truth
-        right = [names[code] for code in truth] if samples.classes is None else None
-        wanted = right if samples.classes is None else samples.classes[truth]
-        summary["label_accuracy_before"] = float((samples.labels == truth).mean())
-        summary["label_accuracy_after"] = float((found.labels == wanted).mean())
+        right = samples.codec.decode(samples.truth)
+        summary["label_accuracy_before"] = float((samples.labels == samples.truth).mean())
+        summary["label_accuracy_after"] = float((found.labels == right).mean())
     return summary
 
 

@@ -35,7 +35,7 @@ class ValuesEncoder:
     >>> encoder = ValuesEncoder()
     >>> encoder.fit(pa.table({"size": [1.0, 2.0, None], "colour": ["red", "blue", "red"]}))
     >>> encoder.encode(pa.table({"size": [2.0], "colour": ["red"]})).dense.round(1).tolist()
-    [[1.0, -0.7, 0.0, 1.0]]
+    [[1.0, 0.0, 0.0, 1.0]]
     """
 
     name = "values"

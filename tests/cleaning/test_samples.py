@@ -1,0 +1,145 @@
+"""What the data is, found out from a path, a frame or an array."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from adacorr.cleaning.columns import telling_columns
+from adacorr.cleaning.samples import Choice, digests, given_samples, open_samples
+from adacorr.core.validation import InputError
+
+N = 60
+SIZES = np.random.default_rng(0).random(N)
+LABELS = np.array(["no", "yes"])[np.arange(N) % 2]
+
+
+def table(**columns):
+    return pa.table({"label": LABELS, **columns})
+
+
+def write(tmp_path, **columns):
+    path = tmp_path / "data.parquet"
+    pq.write_table(table(**columns), path)
+    return path
+
+
+def prose(i):
+    return f"a sentence about things, the {i}th of many that were written"
+
+
+def test_a_folder_is_images(photos):
+    samples = open_samples(photos)
+    assert (samples.kind, len(samples), samples.class_names) == ("images", 48, ("plain", "striped"))
+    assert samples.ids is not None
+    assert samples.ids[0] == "plain/00.png"
+
+
+def test_folders_named_train_and_test_are_a_split(tmp_path, photos):
+    for part in ("train", "test"):
+        (tmp_path / "all" / part).parent.mkdir(exist_ok=True)
+        (tmp_path / "all" / part).symlink_to(photos)
+    samples = open_samples(tmp_path / "all")
+    assert samples.class_names == ("plain", "striped")
+    assert samples.split is not None
+    assert np.bincount(samples.split).tolist() == [48, 48]
+
+
+def test_text_is_told_from_values(tmp_path):
+    text = [prose(i) for i in range(N)]
+    assert open_samples(write(tmp_path, text=text)).kind == "text"
+    assert open_samples(write(tmp_path, text=text, size=SIZES)).kind == "values"
+    chosen = open_samples(write(tmp_path, text=text, size=SIZES), Choice(text_column="text"))
+    assert chosen.kind == "text"
+    assert chosen.content[1] == prose(1)
+
+
+def test_text_without_spaces(tmp_path):
+    text = [
+        "这是一个没有空格的句子用来描述某一件事情的内容以及更多细节" + chr(0x4E00 + i)
+        for i in range(N)
+    ]
+    assert open_samples(write(tmp_path, text=text)).kind == "text"
+
+
+def test_columns_that_tell_nothing_or_everything_are_left_out():
+    columns = table(
+        id=np.arange(N),
+        code=[f"x{i}" for i in range(N)],
+        same=["a"] * N,
+        label_name=np.where(LABELS == "yes", "positive", "negative"),
+        size=SIZES,
+    )
+    codes = (LABELS == "yes").astype(np.int64)
+    kept, notes = telling_columns(columns, columns.column_names[1:], codes)
+    assert kept == ["size"]
+    assert [note.split(":")[0] for note in notes] == [
+        "left out id",
+        "left out code",
+        "left out same",
+        "left out label_name",
+    ]
+
+
+def test_a_table_with_image_paths(tmp_path, photos):
+    files = sorted(photos.rglob("*.png"))[:N]
+    labels = [f.parent.name for f in files]
+    pq.write_table(
+        pa.table({"label": labels, "file": [str(f) for f in files]}), tmp_path / "t.parquet"
+    )
+    samples = open_samples(tmp_path / "t.parquet")
+    assert samples.kind == "images"
+    assert samples.content[0] == files[0]
+
+
+def test_group_and_split_columns(tmp_path):
+    path = write(tmp_path, size=SIZES, who=np.arange(N) // 3, part=["a", None] * 30)
+    samples = open_samples(path, Choice(group_column="who", split_column="part"))
+    assert samples.groups is not None
+    assert len(np.unique(samples.groups)) == N // 3
+    assert samples.split is not None
+    assert samples.content.column_names == ["size"]
+
+
+def test_labels_come_back_as_they_were():
+    for labels in (LABELS, np.arange(N) % 3, np.array([5, 7])[np.arange(N) % 2]):
+        samples = given_samples(np.linspace(0, 1, 3 * N).reshape(N, 3), labels, Choice())
+        assert samples.codec.decode(samples.labels).tolist() == labels.tolist()
+
+
+def test_frames_bring_the_order_of_their_classes():
+    pd = pytest.importorskip("pandas")
+    labels = pd.Categorical(LABELS, categories=["yes", "no"])
+    samples = given_samples(pd.DataFrame({"size": SIZES}), labels, Choice())
+    assert samples.class_names == ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        (np.zeros((4, 2)), None, "labels: expected one per sample"),
+        (np.zeros((4, 2)), [0, 1], "labels: expected 4 of them"),
+        (np.zeros((2, 2, 2, 2, 2)), [0, 1], "data: expected a path, a frame, texts"),
+    ],
+)
+def test_bad_input_is_one_line(data, labels, message):
+    with pytest.raises(InputError, match=message):
+        given_samples(data, labels, Choice())
+
+
+def test_nothing_left_to_judge_by(tmp_path):
+    with pytest.raises(InputError, match="expected columns that tell of the label"):
+        open_samples(write(tmp_path, same=["a"] * N))
+
+
+def test_equal_contents_have_equal_digests(tmp_path):
+    days = [dt.date(2020, 1, 1 + i % 3) for i in range(N)]
+    samples = open_samples(write(tmp_path, day=days, size=np.arange(N) % 3))
+    assert len(np.unique(digests(samples), axis=0)) == 3
+    for name in ("a", "b"):
+        (tmp_path / "f" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8), "red").save(tmp_path / "f" / name / "x.png")
+    assert len(np.unique(digests(open_samples(tmp_path / "f")), axis=0)) == 1

@@ -1,0 +1,73 @@
+"""``adacorr clean``: the summary, the run, going on, and one-line errors."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from adacorr.cli import main
+
+
+@pytest.fixture
+def table(tmp_path):
+    """200 rows, 10% of the labels wrong."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) % 2
+    given = truth.copy()
+    given[rng.choice(200, 20, replace=False)] ^= 1
+    columns = {
+        "label": np.array(["no", "yes"])[given],
+        "truth": np.array(["no", "yes"])[truth],
+        "size": rng.normal(size=200) + 3 * truth,
+        "weight": rng.normal(size=200),
+    }
+    path = tmp_path / "table.csv"
+    pyarrow.csv.write_csv(pa.table(columns), path)
+    return path
+
+
+def test_summary_and_run(table, tmp_path, capsys):
+    main(["clean", str(table), "--run-dir", str(tmp_path / "run")])
+    said = capsys.readouterr().out
+    assert "200 samples of 2 classes (values), judged by linear, neighbours, boosting" in said
+    assert said.count("\n  row ") == 5
+    assert said.endswith(f"next               adacorr review {tmp_path / 'run'}\n")
+    for name in ("labels.parquet", "pred_probs.npy", "features.npy", "report.html"):
+        assert (tmp_path / "run" / name).is_file()
+
+
+def test_json_and_resume_agree(table, tmp_path, capsys):
+    main(["clean", str(table), "--run-dir", str(tmp_path / "run"), "--json", "--seed", "3"])
+    first = json.loads(capsys.readouterr().out)
+    main(["clean", "--resume", str(tmp_path / "run"), "--json"])
+    second = json.loads(capsys.readouterr().out)
+    assert first.pop("seconds") >= 0
+    second.pop("seconds")
+    assert first == second
+    assert first["label_accuracy_before"] == 0.9
+    wrong = [row["given"] != row["predicted"] for row in first["most_suspicious"]]
+    assert all(wrong)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "data: expected a folder, a table or a named dataset, got none"),
+        (["no-such-thing"], "data: expected a file, a folder or one of"),
+        (["{table}", "--label-column", "size2"], "expected a column 'size2'"),
+        (["{table}", "--text-column", "x"], "expected a column 'x'"),
+        (["{table}", "--encoder", "tf"], "encoder: expected none for a table of values"),
+        (["--resume", "{folder}"], "expected a run of `adacorr clean`"),
+        (["{table}", "--run-dir", "{folder}"], "expected a new run directory"),
+    ],
+)
+def test_bad_input_is_one_line(table, tmp_path, capsys, flags, message):
+    places = {"table": table, "folder": tmp_path}
+    with pytest.raises(SystemExit) as stop:
+        main(["clean", *(flag.format(**places) for flag in flags), "--quiet"])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
