@@ -7,8 +7,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from adacorr.cli import main
-
 
 @pytest.fixture
 def table(tmp_path):
@@ -28,9 +26,9 @@ def table(tmp_path):
     return path
 
 
-def test_summary_and_run(table, tmp_path, capsys):
-    main(["clean", str(table), "--run-dir", str(tmp_path / "run")])
-    said = capsys.readouterr().out
+def test_summary_and_run(table, tmp_path, run_cli):
+    code, said, _ = run_cli("clean", str(table), "--run-dir", str(tmp_path / "run"))
+    assert code == 0
     assert "200 samples of 2 classes (values), judged by linear, neighbours, boosting" in said
     assert said.count("\n  row ") == 5
     assert said.endswith(f"next               adacorr review {tmp_path / 'run'}\n")
@@ -38,11 +36,10 @@ def test_summary_and_run(table, tmp_path, capsys):
         assert (tmp_path / "run" / name).is_file()
 
 
-def test_json_and_resume_agree(table, tmp_path, capsys):
-    main(["clean", str(table), "--run-dir", str(tmp_path / "run"), "--json", "--seed", "3"])
-    first = json.loads(capsys.readouterr().out)
-    main(["clean", "--resume", str(tmp_path / "run"), "--json"])
-    second = json.loads(capsys.readouterr().out)
+def test_json_and_resume_agree(table, tmp_path, run_cli):
+    run = str(tmp_path / "run")
+    first = json.loads(run_cli("clean", str(table), "--run-dir", run, "--json", "--seed", "3")[1])
+    second = json.loads(run_cli("clean", "--resume", run, "--json")[1])
     assert first.pop("seconds") >= 0
     second.pop("seconds")
     assert first == second
@@ -63,11 +60,9 @@ def test_json_and_resume_agree(table, tmp_path, capsys):
         (["{table}", "--run-dir", "{folder}"], "expected a new run directory"),
     ],
 )
-def test_bad_input_is_one_line(table, tmp_path, capsys, flags, message):
+def test_bad_input_is_one_line(table, tmp_path, run_cli, flags, message):
     places = {"table": table, "folder": tmp_path}
-    with pytest.raises(SystemExit) as stop:
-        main(["clean", *(flag.format(**places) for flag in flags), "--quiet"])
-    assert stop.value.code == 2
-    error = capsys.readouterr().err
+    code, _, error = run_cli("clean", *(flag.format(**places) for flag in flags), "--quiet")
+    assert code == 2
     assert message in error
     assert error.count("\n") == 1
