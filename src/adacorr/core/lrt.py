@@ -25,6 +25,8 @@ class Decision:
     flipped: NDArray[np.bool_]
     confidence: NDArray[np.float64] | None = None  # P(new label is right), where the rule knows it
     review: NDArray[np.bool_] | None = None  # flips withheld for a person, where a limit was set
+    suspicion: NDArray[np.float64] | None = None  # P(given label is wrong), where the rule knows it
+    other: NDArray[np.int64] | None = None  # the most probable class other than the given one
 
 
 class Rule(Protocol):

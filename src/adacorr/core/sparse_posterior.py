@@ -158,22 +158,27 @@ class SparsePosteriorRule:
         """Suggest the most probable true label; the ratio is P(given) / P(suggested)."""
         n = len(labels)
         suggested, own, top = labels.astype(np.int64), np.empty(n), np.empty(n)
+        other = np.empty(n, np.int64)
         for start in range(0, n, _CHUNK_ROWS):
             part = slice(start, start + _CHUNK_ROWS)
             joint, f = self.joint(labels[part], pred_probs[part]), pred_probs[part]
             own[part] = joint.own / joint.likelihood
             classes, best = TopK(f.indices, joint.listed).best()
+            own_class = classes == labels[part]
+            other[part] = np.where(own_class, (labels[part] + 1) % f.n_classes, classes)
             change = (best > joint.own) & self.active
             top[part] = np.where(change, best / joint.likelihood, own[part])
             suggested[part][change] = classes[change]
         flipped = suggested != labels
         ratio = np.divide(own, top, out=np.ones(n), where=flipped)
+        wrong = 1 - own
         if self.blind:
             top[:] = own[:] = np.nan
         if self.max_flip_error is None:
-            return Decision(suggested, ratio, flipped, top)
+            return Decision(suggested, ratio, flipped, top, None, wrong, other)
         review = flipped & (1 - top >= self.max_flip_error)
-        return Decision(suggested, ratio, flipped & ~review, np.where(review, own, top), review)
+        confidence = np.where(review, own, top)
+        return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
 
 
 @dataclass(frozen=True)

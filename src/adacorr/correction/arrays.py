@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.lrt import Rule, ThresholdRule
-from adacorr.core.posterior import PosteriorRule, fit_posterior
+from adacorr.core.auto import AutoRule, Reading, fit_auto
+from adacorr.core.lrt import Decision, Rule, ThresholdRule
+from adacorr.core.meter import best_other
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.sparse import LargestOnly, fit_top_k, largest
 from adacorr.core.validation import (
+    Encoded,
     InputError,
     as_pred_probs,
+    check_count,
     check_invertible,
     check_number,
     check_pred_probs,
@@ -38,40 +41,78 @@ class Correction:
         "auto", P(given label is right) / P(suggestion is right), so that the threshold is 1.
     flipped : where the label was changed.
     suggested : what the rule would say; equals `labels` where flipped.
+    suspicion : P(the given label is wrong), under "auto"; whether or not anything is changed. With
+        a threshold, 1 - ratio orders the rows instead.
+    alternative : the most probable class other than the given one.
     confidence : under "auto", the estimated probability that the label after correction is right;
-        NaN where `note` says that rows or model do not allow an estimate. The three numbers below
-        are then None.
+        NaN where the data do not tell. The numbers below are then None.
     to_review : flips that `max_flip_error` withheld: not applied, for a person to look at.
     expected_wrong_flips, expected_missed_errors : under "auto", how many of the flips are
         expected to be wrong, and how many wrong labels are expected to remain unchanged.
-    noise_rate : under "auto", the estimated share of wrong labels before correction.
-    T : under "auto", the estimated (or given) transition matrix; None above 2,000 classes.
+    noise_rate : under "auto", the estimated share of wrong labels before correction; None where
+        two readings are open.
+    noise_rate_interval : (low, high), which the data do not exclude.
+    readings : the explanations of the labels that fit, the one in force first.
+    T : under "auto", the estimated (or given) transition matrix, where noise depends on the class.
     note : what the rule found, in plain words.
+    warnings : what seems to be wrong with the input, a sentence each.
     """
 
     labels: NDArray[Any]
     ratio: NDArray[np.float64]
     flipped: NDArray[np.bool_]
     suggested: NDArray[Any]
+    suspicion: NDArray[np.float64] | None = None
+    alternative: NDArray[Any] | None = None
     confidence: NDArray[np.float64] | None = None
     to_review: NDArray[np.bool_] | None = None
     expected_wrong_flips: float | None = None
     expected_missed_errors: float | None = None
     noise_rate: float | None = None
+    noise_rate_interval: tuple[float, float] | None = None
+    readings: tuple[Reading, ...] = ()
     T: NDArray[np.float64] | None = None
     note: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def n_flipped(self) -> int:
         return int(self.flipped.sum())
 
+    def suspects(self, n: int = 100) -> list[Suspect]:
+        """The `n` most doubtful rows, most doubtful first, changed or not."""
+        if self.suspicion is None or self.alternative is None:
+            raise InputError("suspects: expected the result of correct, got one without suspicion")
+        doubt = np.nan_to_num(self.suspicion, nan=0.0)
+        order = np.lexsort((np.arange(len(doubt)), -doubt))[: check_count(n, "n")]
+        return [
+            Suspect(
+                int(row), self.alternative[row].item(), float(doubt[row]), bool(self.flipped[row])
+            )
+            for row in order
+        ]
+
     def __repr__(self) -> str:
         said = [f"{self.n_flipped:,} of {len(self.flipped):,} labels changed"]
         if self.noise_rate is not None:
             said.append(f"noise rate {self.noise_rate:.1%}")
+        elif self.noise_rate_interval is not None:
+            low, high = self.noise_rate_interval
+            said.append(f"noise rate between {low:.1%} and {high:.1%}")
         if self.expected_wrong_flips is not None:
             said.append(f"about {self.expected_wrong_flips:,.0f} changes wrong")
-        return f"Correction({', '.join(said)})"
+        said += [self.note] if self.note else []
+        return f"Correction({', '.join([*said, *self.warnings])})"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose label is in doubt: its number, what may be right instead, and how doubtful."""
+
+    row: int
+    suggestion: Any
+    suspicion: float
+    changed: bool
 
 
 def fit_rule(
@@ -110,7 +151,7 @@ def fit_rule(
     if known is None and k > MATRIX_CLASSES:  # K x K numbers would not fit into memory
         some = largest(pred_probs[rows])
         return LargestOnly(fit_top_k(codes[rows], some, max_flip_error=max_flip_error))
-    return fit_posterior(codes[rows], pred_probs[rows], known, max_flip_error)
+    return fit_auto(codes[rows], pred_probs[rows], known, max_flip_error)
 
 
 def correct(
@@ -152,28 +193,35 @@ def correct(
     check_same_length(given.codes, f)
     rule = fit_rule(given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error)
     decision = rule.decide(given.codes, f)
-    new = np.where(decision.flipped, decision.suggested, given.codes)
+    return _result(given, f, rule, decision)
+
+
+def _result(given: Encoded, f: NDArray[np.floating], rule: Rule, decision: Decision) -> Correction:
+    """A decision in the words of the user's labels, with what the fit says of the whole."""
+    other = best_other(given.codes, f)[0] if decision.other is None else decision.other
+    summary = rule.summary
     result = Correction(
-        labels=given.decode(new),
+        labels=given.decode(np.where(decision.flipped, decision.suggested, given.codes)),
         ratio=decision.ratio,
         flipped=decision.flipped,
         suggested=given.decode(decision.suggested),
-    )
-    if decision.confidence is None:
-        return result
-    result = replace(
-        result,
+        suspicion=1 - decision.ratio if decision.suspicion is None else decision.suspicion,
+        alternative=given.decode(other),
         confidence=decision.confidence,
         to_review=decision.review,
-        T=rule.T if isinstance(rule, PosteriorRule) else None,
-        note=rule.summary["note"],
+        note=summary["note"],
+        warnings=tuple(summary.get("warnings", ())),
     )
-    if rule.summary["noise_rate"] is None:
+    if isinstance(rule, AutoRule):
+        result = replace(
+            result, T=rule.T, readings=rule.readings, noise_rate_interval=rule.interval
+        )
+    if decision.confidence is None or summary["noise_rate"] is None:
         return result
     doubt = 1 - decision.confidence
     return replace(
         result,
         expected_wrong_flips=float(doubt[decision.flipped].sum()),
         expected_missed_errors=float(doubt[~decision.flipped].sum()),
-        noise_rate=rule.summary["noise_rate"],
+        noise_rate=summary["noise_rate"],
     )
