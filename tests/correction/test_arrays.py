@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from adacorr.core import noise, sampling
+from adacorr.core.auto import AutoRule
 from adacorr.core.lrt import ThresholdRule
-from adacorr.core.posterior import PosteriorRule
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import correct, fit_rule
 
@@ -99,7 +99,7 @@ def test_a_correction_shows_itself_in_one_line(noisy):
     wrong = f"{result.expected_wrong_flips:,.0f}"
     assert repr(result) == (
         f"Correction({result.n_flipped} of 1,500 labels changed, "
-        f"noise rate {result.noise_rate:.1%}, about {wrong} changes wrong)"
+        f"noise rate {result.noise_rate:.1%}, about {wrong} changes wrong, {result.note})"
     )
     assert repr(correct([0, 1], [[0.9, 0.1]] * 2, 0.9)) == "Correction(1 of 2 labels changed)"
 
@@ -168,10 +168,10 @@ def test_the_fit_looks_at_a_bounded_sample(noisy, monkeypatch):
     whole = fit_rule(labels, f)
     rows = sampling.sample_rows(len(labels), 600)
     part = fit_rule(labels[rows], f[rows])
-    assert isinstance(whole, PosteriorRule)
-    assert isinstance(part, PosteriorRule)
-    np.testing.assert_array_equal(whole.T, part.T)
-    np.testing.assert_array_equal(whole.weight, part.weight)
+    assert isinstance(whole, AutoRule)
+    assert isinstance(part, AutoRule)
+    np.testing.assert_array_equal(whole.by_class.T, part.by_class.T)
+    np.testing.assert_array_equal(whole.by_class.weight, part.by_class.weight)
 
 
 def test_rules_describe_themselves(noisy):

@@ -135,7 +135,12 @@ def fit_auto(
         meter = read_meter(labels[rows], pred_probs[rows]) if T is None else Meter(False)
     warnings = input_warnings(labels, pred_probs)
     rule = _choose(by_class, meter, labels, pred_probs, stop=bool(warnings))
-    summary = {**rule.summary, "warnings": list(warnings)}
+    summary = {
+        **rule.summary,
+        "interval": list(rule.interval),
+        "readings": [str(reading) for reading in rule.readings],
+        "warnings": list(warnings),
+    }
     return replace(rule, summary=summary, max_flip_error=max_flip_error)
 
 

@@ -15,7 +15,6 @@ from adacorr.core.meter import best_other
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.sparse import LargestOnly, fit_top_k, largest
 from adacorr.core.validation import (
-    Encoded,
     InputError,
     as_pred_probs,
     check_count,
@@ -24,7 +23,7 @@ from adacorr.core.validation import (
     check_pred_probs,
     check_same_length,
 )
-from adacorr.labels import column_names, encode_labels
+from adacorr.labels import Encoded, column_names, encode_labels
 
 MATRIX_CLASSES = 2000
 """Above, the automatic rule looks at each row's largest probabilities only."""

@@ -49,8 +49,8 @@ def correct_frame(
     Returns
     -------
     A new frame with all columns of `frame` and ``adacorr_label``, ``adacorr_ratio``,
-    ``adacorr_flipped``, under "auto" ``adacorr_confidence``, and with `max_flip_error`
-    ``adacorr_review``: changes that were withheld.
+    ``adacorr_flipped``, under "auto" ``adacorr_confidence`` and ``adacorr_suspicion`` (P(the given
+    label is wrong)), and with `max_flip_error` ``adacorr_review``: changes that were withheld.
 
     Examples
     --------
@@ -79,6 +79,8 @@ def correct_frame(
     }
     if result.confidence is not None:
         added["adacorr_confidence"] = result.confidence
+    if isinstance(delta, str):
+        added["adacorr_suspicion"] = result.suspicion
     if result.to_review is not None:
         added["adacorr_review"] = result.to_review
     return _add(frame, label, added)

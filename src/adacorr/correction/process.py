@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+SUSPECTS = 5  # named in a summary; the column of suspicion ranks all rows
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that is decided before the second pass; the same for every file."""
@@ -53,6 +56,20 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Suspected:
+    """A row whose label is in doubt; class indices."""
+
+    suspicion: float
+    row: int
+    given: int
+    other: int
+
+    def moved(self, rows: int) -> Suspected:
+        """The same row, counted from that many rows earlier."""
+        return replace(self, row=self.row + rows)
+
+
+@dataclass(frozen=True)
 class Stats:
     """Counts over rows; of two parts they merge into those of the whole.
 
@@ -60,6 +77,7 @@ class Stats:
     ----------
     rows, flipped, review : how many in all, changed, and withheld for review.
     pairs : how many labels changed from which class to which.
+    suspects : the most doubtful rows, most doubtful first.
     expected_wrong_flips, expected_missed_errors : sums of the rule's own doubt; None without one.
     """
 
@@ -67,6 +85,7 @@ class Stats:
     flipped: int = 0
     review: int = 0
     pairs: PairCounts = field(default_factory=PairCounts)
+    suspects: tuple[Suspected, ...] = ()
     expected_wrong_flips: float | None = None
     expected_missed_errors: float | None = None
 
@@ -76,6 +95,7 @@ class Stats:
             self.flipped + other.flipped,
             self.review + other.review,
             self.pairs.merge(other.pairs),
+            most_doubtful([*self.suspects, *(one.moved(self.rows) for one in other.suspects)]),
             _add(self.expected_wrong_flips, other.expected_wrong_flips),
             _add(self.expected_missed_errors, other.expected_missed_errors),
         )
@@ -89,7 +109,24 @@ class Stats:
             doubt = 1 - decision.confidence
             wrong, missed = float(doubt[flipped].sum()), float(doubt[~flipped].sum())
         review = 0 if decision.review is None else int(decision.review.sum())
-        return cls(len(codes), int(flipped.sum()), review, pairs, wrong, missed)
+        suspects = most_doubtful(_suspected(codes, decision))
+        return cls(len(codes), int(flipped.sum()), review, pairs, suspects, wrong, missed)
+
+
+def _suspected(codes: NDArray[np.int64], decision: Decision) -> list[Suspected]:
+    doubt, other = decision.suspicion, decision.other
+    if doubt is None or other is None:
+        return []
+    few = min(SUSPECTS, len(doubt))
+    least = np.partition(doubt, len(doubt) - few)[len(doubt) - few] if few else 0
+    rows = np.flatnonzero(doubt >= least)[: 10 * SUSPECTS]
+    rows = rows[np.argsort(-doubt[rows], kind="stable")][:SUSPECTS]
+    return [Suspected(float(doubt[i]), int(i), int(codes[i]), int(other[i])) for i in rows]
+
+
+def most_doubtful(found: Sequence[Suspected]) -> tuple[Suspected, ...]:
+    """The first few by doubt; of ties the earlier rows."""
+    return tuple(sorted(found, key=lambda one: (-one.suspicion, one.row))[:SUSPECTS])
 
 
 def _add(a: float | None, b: float | None) -> float | None:
@@ -143,6 +180,8 @@ def correct_batch(
     columns["adacorr_flipped"] = from_numpy(decision.flipped)
     if decision.confidence is not None:
         columns["adacorr_confidence"] = from_numpy(decision.confidence)
+    if decision.suspicion is not None:
+        columns["adacorr_suspicion"] = from_numpy(decision.suspicion)
     if decision.review is not None:
         columns["adacorr_review"] = from_numpy(decision.review)
     return Corrected(pa.record_batch(columns), codes, f, decision)
@@ -189,6 +228,8 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     types["adacorr_ratio"], types["adacorr_flipped"] = pa.float64(), pa.bool_()
     if probe.confidence is not None:
         types["adacorr_confidence"] = pa.float64()
+    if probe.suspicion is not None:
+        types["adacorr_suspicion"] = pa.float64()
     if probe.review is not None:
         types["adacorr_review"] = pa.bool_()
     return list(types.items())

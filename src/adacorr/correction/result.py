@@ -43,6 +43,17 @@ class TableResult:
         """The order of the classes was guessed from the labels; `codec.guess` says how."""
         return bool(self.codec.guess)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """(low, high) of the share of wrong labels; None where the rule states none."""
+        found = self.summary.get("interval")
+        return None if found is None else (found[0], found[1])
+
+    def suspects(self) -> list[tuple[int, str, str, float]]:
+        """The most doubtful rows: number, given class, other class, P(given label is wrong)."""
+        names = self.class_names
+        return [(s.row, names[s.given], names[s.other], s.suspicion) for s in self.stats.suspects]
+
     def top_pairs(self, count: int = 5) -> list[tuple[str, str, int]]:
         """The most frequent changes by name, ties in class order."""
         ranked = [(divmod(key, len(self.class_names)), n) for key, n in self.stats.pairs.top(count)]

@@ -47,6 +47,8 @@ class RunSink:
         }
         if decision.confidence is not None:
             columns["confidence"] = decision.confidence
+        if decision.suspicion is not None and decision.other is not None:
+            columns["suspicion"], columns["alternative"] = decision.suspicion, decision.other
         if decision.review is not None:
             columns["review"] = decision.review
         batch = pa.record_batch({name: from_numpy(values) for name, values in columns.items()})
@@ -101,6 +103,9 @@ def write_config(
             "flipped": stats.flipped,
             "noise_rate": result.noise_rate,
             "noise_rate_from": result.noise_rate_from,
+            "noise_rate_interval": rule.get("interval"),
+            "readings": rule.get("readings"),
+            "warnings": rule.get("warnings") or None,
             "expected_wrong_flips": stats.expected_wrong_flips,
             "expected_missed_errors": stats.expected_missed_errors,
             "note": rule.get("note") or None,

@@ -22,6 +22,7 @@ OUTPUT_COLUMNS = (
     "adacorr_ratio",
     "adacorr_flipped",
     "adacorr_confidence",
+    "adacorr_suspicion",
     "adacorr_review",
 )
 
