@@ -15,25 +15,25 @@ def picture(png: bytes | None) -> np.ndarray:
 
 def test_small_images_are_enlarged_without_blur(rng) -> None:
     x = rng.integers(0, 256, (2, 28, 28), dtype=np.uint8)
-    shown = picture(preview(from_arrays(x, [0, 1]), 1).png)
+    shown = picture(preview(from_arrays(x, [0, 1]), 1).image)
     assert shown.shape == (112, 112)
     assert np.array_equal(shown[::4, ::4], x[1])
 
 
 def test_large_images_are_reduced() -> None:
     x = np.zeros((2, 300, 200, 3), np.uint8)
-    assert picture(preview(from_arrays(x, [0, 1]), 0).png).shape == (128, 85, 3)
+    assert picture(preview(from_arrays(x, [0, 1]), 0).image).shape == (128, 85, 3)
 
 
 def test_clouds_become_pictures(rng) -> None:
     data = from_arrays(rng.normal(size=(2, 500, 3)), [0, 1])
-    shown = picture(preview(data, 0).png)
+    shown = picture(preview(data, 0).image)
     assert shown.shape == (128, 128)
     assert 100 < (shown < 255).sum() <= 500
     broken = Dataset("x", np.full((1, 4, 3), np.nan, np.float32), np.zeros(1, np.int64), ("a", "b"))
-    assert (picture(preview(broken, 0).png) == 255).all()
+    assert (picture(preview(broken, 0).image) == 255).all()
     point = Dataset("x", np.ones((1, 4, 3), np.float32), np.zeros(1, np.int64), ("a", "b"))
-    assert (picture(preview(point, 0).png) < 255).any()
+    assert (picture(preview(point, 0).image) < 255).any()
 
 
 def test_rows_become_text() -> None:
@@ -46,6 +46,6 @@ def test_rows_become_text() -> None:
         feature_names=("age", "colour=blue", "colour=red"),
     )
     seen = preview(data, 1)
-    assert seen.png is None
+    assert seen.image is None
     assert seen.fields == {"sample": "9", "age": "40.5", "colour": "blue"}
     assert preview(from_arrays([[1, 2], [3, 4]], [0, 1]), 0).fields["column 1"] == "2"

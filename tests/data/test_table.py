@@ -71,9 +71,9 @@ def test_the_usual_label_names_and_truth(tmp_path: Path) -> None:
         ("label\na\nb\n", "label", "expected feature columns beside the labels, got none"),
         ("x,x,label\n1,2,a\n3,4,b\n", "label", "expected distinct column names, got x twice"),
         (
-            "id,label\n" + "".join(f"name{i},{i % 2}\n" for i in range(40)),
+            "note,label\n" + "".join(f"name{i},{i % 2}\n" for i in range(40)),
             "label",
-            "at most 32 levels in column id, got 40 different texts",
+            "at most 32 levels in column note, got 40 different texts",
         ),
     ],
 )

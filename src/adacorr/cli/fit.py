@@ -289,12 +289,15 @@ def label_accuracy(end: Any, truth: NDArray[np.int64]) -> dict[str, float]:
 
 def notes(plan: Plan, data: Dataset) -> dict[str, dict[str, Any]]:
     """What config.toml records beyond training's own settings."""
+    from adacorr.data.identity import source_digest
+
     path = Path(plan.data)
     source = str(path.resolve()) if path.exists() else plan.data
     return {
         "run": {"command": command_line()},
         "data": {
             "source": source,
+            "source_sha256": source_digest([path]) if path.is_file() else None,
             "seed": plan.settings.seed,
             "feature_names": data.feature_names,
             **asdict(plan.source),
@@ -318,7 +321,8 @@ def finish(
 
     assert result.run is not None
     if os.environ.get("RANK", "0") == "0":
-        known = {"truth": truth, "id": data.ids}
+        rows = np.arange(len(data)) if data.rows is None else data.rows
+        known = {"index": rows, "id": data.ids, "content": _contents(plan, data), "truth": truth}
         columns = {name: array for name, array in known.items() if array is not None}
         add_columns(result.run.file("labels.parquet"), columns)
         write_report(result.run)
@@ -343,6 +347,17 @@ def finish(
         right = test.labels if test.truth is None else test.truth
         summary["test_accuracy"] = float((predicted == right).mean())
     return summary
+
+
+def _contents(plan: Plan, data: Dataset) -> NDArray[np.str_] | None:
+    """Fingerprints of the files of a folder; other sources have one of their own, or none."""
+    from adacorr.data.identity import contents
+
+    folder = Path(plan.data).expanduser()
+    named = data.ids is not None and data.ids.dtype.kind == "U"
+    return (
+        contents(folder, data.ids) if named and data.ids is not None and folder.is_dir() else None
+    )
 
 
 def summary_text(s: dict[str, Any]) -> str:

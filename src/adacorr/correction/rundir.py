@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from adacorr._version import __version__
 from adacorr.correction.process import Corrected, Plan
 from adacorr.correction.result import TableResult
 from adacorr.correction.sinks import open_npy
+from adacorr.data.identity import id_column, source_digest
 from adacorr.runs.directory import write_toml
+from adacorr.runs.schema import FORMAT
 from adacorr.tables import parquet
 from adacorr.tables.arrow import from_numpy
+from adacorr.tables.layout import Layout
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import ArraySource, Source
 
@@ -23,9 +27,10 @@ from adacorr.tables.sources import ArraySource, Source
 class RunSink:
     """Writes labels.parquet and pred_probs.npy as the batches come; config.toml at the end."""
 
-    def __init__(self, folder: Path, n_rows: int, plan: Plan) -> None:
+    def __init__(self, folder: Path, n_rows: int, plan: Plan, id_column: str | None) -> None:
         k = len(plan.codec.names)
         self._folder = folder
+        self._id = id_column
         self._row = 0
         self._labels: Any = None
         self._probs = None  # top-k rows of many classes stay in the table
@@ -51,7 +56,10 @@ class RunSink:
             columns["suspicion"], columns["alternative"] = decision.suspicion, decision.other
         if decision.review is not None:
             columns["review"] = decision.review
-        batch = pa.record_batch({name: from_numpy(values) for name, values in columns.items()})
+        arrays = {name: from_numpy(values) for name, values in columns.items()}
+        if self._id is not None:
+            arrays["id"] = done.table.column(self._id)
+        batch = pa.record_batch(arrays)
         if self._labels is None:
             self._labels = parquet.writer(self._folder / "labels.parquet", batch.schema)
         self._labels.write_batch(batch)
@@ -73,6 +81,7 @@ def write_config(
     first: Source,
     delta: ArrayLike | str,
     command: str,
+    files: Sequence[Path],
 ) -> None:
     """How to run it again, and what came out."""
     import pyarrow
@@ -82,6 +91,8 @@ def write_config(
     stats, rule = result.stats, result.summary
     config = {
         "run": {
+            "format": FORMAT,
+            "kind": "correct",
             "command": command,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "seed": 0,  # nothing is drawn at random: the sample is chosen by a hash
@@ -93,9 +104,15 @@ def write_config(
         },
         "data": {
             "source": None if arrays else str(path),
+            "source_sha256": source_digest(files) if files and not arrays else None,
+            "id_column": row_names(first, result.layout),
             "label_column": None if arrays else result.layout.label,
             "probs_columns": None if arrays else list(result.layout.columns),
             "class_names": list(result.class_names),
+        },
+        "rule": {
+            "sentence": rule.get("sentence") or sentence(delta),
+            "decision": "one rule, fitted to these rows and applied to each of them",
         },
         "correct": {"delta": delta if isinstance(delta, str) else np.asarray(delta).tolist()},
         "result": {
@@ -112,3 +129,34 @@ def write_config(
         },
     }
     write_toml(folder / "config.toml", config)
+
+
+def row_names(source: Source, layout: Layout) -> str | None:
+    """The column that names the rows of a table: integers or texts; None without one."""
+    import pyarrow.types as kinds
+
+    name = id_column([name for name in source.kept if name not in layout.needed])
+    if name is None:
+        return None
+    kind = source.types[name]
+    named = kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind)
+    return name if named else None
+
+
+def sentence(delta: ArrayLike | str) -> str:
+    """What is true of the rule: the report prints it.
+
+    >>> sentence(0.9)[:52]
+    'A label was changed to the most probable class where'
+    """
+    if isinstance(delta, str):
+        return (
+            "A label was changed where another class was more probable to be the true one, given "
+            "the probabilities, the given label and a noise model fitted to the labels."
+        )
+    limits = np.asarray(delta)
+    limit = f"δ = {limits:g}" if limits.ndim == 0 else "the threshold of that pair of classes"
+    return (
+        "A label was changed to the most probable class where the likelihood ratio, P(given class) "
+        f"divided by P(most probable class), was below {limit}."
+    )

@@ -26,7 +26,7 @@ from adacorr.core.validation import InputError
 from adacorr.correction.arrays import fit_rule
 from adacorr.correction.process import Corrected, Plan, Stats, correct_source
 from adacorr.correction.result import TableResult
-from adacorr.correction.rundir import RunSink, write_config
+from adacorr.correction.rundir import RunSink, row_names, write_config
 from adacorr.correction.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, paced, writing
 from adacorr.correction.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
 from adacorr.files import atomic_folder
@@ -126,7 +126,8 @@ def correct_table(
         return TableResult(stats, plan.codec, *noise, plan.rule.summary, layout, spent)
 
     def describe(path: Path, stats: Stats) -> None:
-        write_config(path, result(stats), source, sources[0], settings.delta, command)
+        files = [] if client or is_url(source) else [Path(str(s.path)) for s in sources]
+        write_config(path, result(stats), source, sources[0], settings.delta, command, files)
 
     outputs = _Outputs(target, folder, many, client)
     return result(_write(sources, stamps, plan, outputs, survey.rows, progress, describe))
@@ -378,7 +379,7 @@ def _write(
             stack.enter_context(writing(outputs.run_dir))
             run_folder = stack.enter_context(atomic_folder(outputs.run_dir))
             stack.enter_context(sealed(run_folder))
-            sink = RunSink(run_folder, rows, plan)
+            sink = RunSink(run_folder, rows, plan, row_names(sources[0], plan.layout))
             also = stack.enter_context(completing(sink, outputs.run_dir))
         stats = Stats()
         # closing: an interrupt must unwind the parts now, not when they are collected

@@ -25,8 +25,10 @@ class Dataset:
     class_names : K names.
     truth : (N,) true classes where they are known (bench and reports score with them; training
         never sees them).
-    ids : (N,) what the user calls each sample: a row number of the source, or a file's name
-        inside the folder. None means 0 .. N-1.
+    ids : (N,) what the user calls each sample: an id column, a file's name inside the folder, or
+        a row number of the source. None means 0 .. N-1.
+    rows : (N,) row numbers in the source as it was first read, which stay with the samples
+        whatever is left out. None means 0 .. N-1.
     feature_names : D names of a table's columns (``colour=red`` for a level of a text column).
     skipped : files that could not be read and were left out at the user's wish.
     """
@@ -39,6 +41,7 @@ class Dataset:
     ids: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
     skipped: tuple[str, ...] = ()
+    rows: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -68,13 +71,15 @@ class Dataset:
         >>> part.labels.tolist(), part.ids.tolist()
         ([1, 0], [2, 0])
         """
-        ids = np.arange(len(self)) if self.ids is None else self.ids
+        rows = np.arange(len(self)) if self.rows is None else self.rows
+        ids = rows if self.ids is None else self.ids
         return replace(
             self,
             features=take_features(self.features, index),
             labels=self.labels[index],
             truth=None if self.truth is None else self.truth[index],
             ids=ids[index],
+            rows=rows[index],
         )
 
 

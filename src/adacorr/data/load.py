@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, check_fields
 from adacorr.data.dataset import Dataset, Splits
 from adacorr.data.images import LazyImages
 from adacorr.data.named.catalog import CATALOG
@@ -166,10 +166,13 @@ def decoded(data: Dataset, skip_unreadable: bool) -> Dataset:
 
 
 def open_source(config_data: Mapping[str, Any]) -> Dataset | None:
-    """The training data of a run again, from its ``[data]`` table; None when the source is gone.
+    """The samples behind a run, from its ``[data]`` table; None when the source is gone.
+
+    All rows of the source, before ``subset`` and the like, so that they are found by the row number
+    or id that the run recorded. Images are not decoded yet.
 
     >>> len(open_source({"source": "digits", "subset": 50, "seed": 1}))
-    50
+    1437
     >>> open_source({"source": "/no/such/file.csv"}) is None
     True
     """
@@ -178,7 +181,15 @@ def open_source(config_data: Mapping[str, Any]) -> Dataset | None:
         return None
     keys = {entry.name for entry in fields(Options)}
     try:
-        options = Options(**{k: v for k, v in config_data.items() if k in keys and v is not None})
-        return decoded(_parts(source, options).train, options.skip_unreadable)
+        known = {k: v for k, v in config_data.items() if k in keys and v is not None}
+        check_fields(Options, known, "data")
+        options = Options(**known)
+        data = _dispatch(source, options).train
     except (ValueError, TypeError, OSError):  # gone, changed, or a config edited by hand
         return None
+    shape, images = config_data.get("input_shape"), data.features
+    if isinstance(images, LazyImages) and isinstance(shape, list) and len(shape) == 3:
+        # in the run's form: a new image of another size would change that of all
+        form = (int(shape[0]), int(shape[1])), int(shape[2]) == 1
+        data = replace(data, features=LazyImages(images.sources, images.names, *form))
+    return data

@@ -17,9 +17,9 @@ SIDE = 128
 
 @dataclass(frozen=True)
 class Preview:
-    """``png`` is a picture or None; ``fields`` are names and values to show beside it."""
+    """``image`` is a PNG or None; ``fields`` are names and values to show beside it."""
 
-    png: bytes | None = None
+    image: bytes | None = None
     fields: dict[str, str] = field(default_factory=dict)
 
 
@@ -30,7 +30,7 @@ def preview(dataset: Dataset, i: int, side: int = SIDE) -> Preview:
 
     >>> from adacorr.data import load
     >>> seen = preview(load("digits").train, 0)
-    >>> seen.png[1:4], seen.fields
+    >>> seen.image[1:4], seen.fields
     (b'PNG', {'sample': '0'})
     """
     fields = {"sample": str(i if dataset.ids is None else dataset.ids[i])}

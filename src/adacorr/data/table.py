@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.data.arrays import encode, match
 from adacorr.data.dataset import Dataset
+from adacorr.data.identity import id_column
 from adacorr.data.images import SUFFIXES, LazyImages, common_form
 from adacorr.data.parquet import image_bytes
 from adacorr.tables import parquet
@@ -41,7 +42,8 @@ def load_table(
     """A table with labels.
 
     `label_column` is a name or a position (``-1`` is the last); without it a column called label,
-    labels, target, class or y is taken. Every other column is a feature, kept in its own units as
+    labels, target, class or y is taken. A column called id with a value of its own in every row
+    names the samples. Every other column is a feature, kept in its own units as
     float32 (the MLP standardises); text columns of at most 32 levels become one 0/1 feature per
     level. A column of image bytes, or of paths relative to the table, makes it a table of images
     and the other columns are then not used.
@@ -52,16 +54,28 @@ def load_table(
     truth = None
     if TRUTH in table.column_names and label != TRUTH:
         truth = match(values(table, TRUTH, path), names, f"{path}: column {TRUTH}")
-    rest = [c for c in table.column_names if c not in (label, TRUTH)]
+    ids, name = row_ids(table, label)
+    rest = [c for c in table.column_names if c not in (label, TRUTH, name)]
     image = find_image(table, rest, image_column, path)
     if image is not None:
         sources, shown = image_sources(table, image, path)
         size, gray = common_form(sources, shown, image_size, skip_unreadable)
-        return Dataset(path.stem, LazyImages(sources, shown, size, gray), codes, names, truth)
+        images = LazyImages(sources, shown, size, gray)
+        return Dataset(path.stem, images, codes, names, truth, ids=ids)
     columns = feature_columns(table, rest, path)
-    return Dataset(
-        path.stem, encode_features(table, columns, path), codes, names, truth, feature_names=columns
-    )
+    features = encode_features(table, columns, path)
+    return Dataset(path.stem, features, codes, names, truth, ids=ids, feature_names=columns)
+
+
+def row_ids(table: pa.Table, label: str) -> tuple[NDArray[Any] | None, str | None]:
+    """What the table calls its rows, and the column that says so; None, None without one."""
+    name = id_column([c for c in table.column_names if c != label])
+    if name is None or table.column(name).null_count:
+        return None, None
+    found = table.column(name).to_numpy(zero_copy_only=False)
+    if found.dtype.kind not in "iuUO" or len(set(found.tolist())) < len(found):
+        return None, None  # a column of that name that names no rows
+    return found.astype(str) if found.dtype == object else found, name
 
 
 def read(path: Path) -> pa.Table:

@@ -19,7 +19,7 @@ from adacorr.report.figures import Picture
 from adacorr.report.summary import Flip, Summary, sample_rows, summarise
 from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData, clean_text
-from adacorr.runs.samples import Items, thumbnail
+from adacorr.runs.samples import Items
 
 THUMBNAIL_SIDE = 112
 CONFIG_LENGTH = 20_000
@@ -141,13 +141,18 @@ def _story(data: RunData, summary: Summary, delta: float | None) -> str:
     if summary.n_flipped == 0:
         return f"{begin}. No label was changed."
     kept = summary.n - summary.n_flipped
+    rule = data.sentence
+    joined = f"{begin}. {rule}" if rule else f"{begin}, and {_rule(data, delta)}."
     return (
-        f"{begin}, and {_rule(data, delta)}. That changed {summary.n_flipped:,} labels "
-        f"({summary.changed_share:.1%}) and kept {kept:,}."
+        f"{joined} That changed {summary.n_flipped:,} labels ({summary.changed_share:.1%}) and "
+        f"kept {kept:,}."
     )
 
 
 def _rule(data: RunData, delta: float | None) -> str:
+    """For runs of format 1, which do not say."""
+    if data.section("method").get("name") == "posterior":
+        return "a label was changed when another class was more probable than the given one"
     if _automatic(data):
         return (
             "a label was changed when another class was more probable than the given one, in the "
@@ -287,13 +292,12 @@ def _examples(data: RunData, flips: tuple[Flip, ...], items: Items) -> list[Exam
     shown = []
     for flip in flips:
         item = items.get(flip.index)
-        small = thumbnail(item.image, THUMBNAIL_SIDE) if item.image else None
         shown.append(
             Example(
                 flip=flip,
                 given=names[flip.given],
                 corrected=names[flip.corrected],
-                image=None if small is None else base64.b64encode(small).decode("ascii"),
+                image=None if item.image is None else base64.b64encode(item.image).decode("ascii"),
                 fields={k: clean_text(v, 160) for k, v in list(item.fields.items())[:6]},
             )
         )

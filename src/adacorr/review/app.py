@@ -23,13 +23,14 @@ from starlette.background import BackgroundTask
 
 from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.core.validation import InputError
+from adacorr.data import Preview
 from adacorr.review.export import export
 from adacorr.review.guard import AUTHOR, Gate, Guard, set_cookies
 from adacorr.review.previews import Late, Previews
 from adacorr.review.queue import Flips, Order, Queue, audited, load_flips
 from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Decision, Store
 from adacorr.runs.reader import RunData, clean_text
-from adacorr.runs.samples import Item, Items
+from adacorr.runs.samples import Items
 
 CONFIDENCE = 0.95
 TOP_PROBABILITIES = 6
@@ -184,7 +185,7 @@ class Desk:
         shown |= {int(self.flips.given[flip]), int(self.flips.proposed[flip])}
         return [(c, round(float(p[c]), 5)) for c in sorted(shown, key=lambda c: (-p[c], c))]
 
-    def _preview(self, flip: int) -> Item:
+    def _preview(self, flip: int) -> Preview:
         return self.items.get(int(self.flips.index[flip]))
 
 

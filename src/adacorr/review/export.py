@@ -25,8 +25,9 @@ _WORDS = np.array(["unreviewed", "accepted", "rejected", "other", "unreviewed"])
 def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "keep") -> Path:
     """Write every row of the run with its final label to a ``.parquet`` or ``.csv`` file.
 
-    Columns: ``index`` (the sample in its source), ``given`` and ``label`` (class names, before and
-    final), ``given_index`` and ``label_index``, ``decision`` (unchanged, accepted, rejected, other,
+    Columns: ``index`` (the row number in the source, whatever part of it the run took), ``id``
+    where the source names its rows, ``given`` and ``label`` (class names, before and final),
+    ``given_index`` and ``label_index``, ``decision`` (unchanged, accepted, rejected, other,
     unreviewed) and ``reviewer``. The run itself is not touched.
 
     Parameters
@@ -67,7 +68,7 @@ def final_labels(
     names = pa.array(data.run.class_names(), pa.string())
     who = store.reviewers()
     flips, state, chosen = store.flips, store.state.copy(), store.label.copy()
-    for batch in data.batches():
+    for batch in data.batches(texts=True):
         label = batch.given.copy()
         decision = np.full(len(label), "unchanged", dtype="U10")
         first, last = np.searchsorted(flips.row, (batch.start, batch.start + len(label)))
@@ -83,6 +84,7 @@ def final_labels(
         yield pa.RecordBatch.from_pydict(
             {
                 "index": batch.index,
+                **({} if batch.id is None else {"id": pa.array(batch.id, pa.string())}),
                 "given": names.take(pa.array(batch.given)),
                 "label": names.take(pa.array(label)),
                 "given_index": batch.given,

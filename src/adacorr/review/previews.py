@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from adacorr.core.validation import InputError
-from adacorr.runs.samples import Item
+from adacorr.data import Preview
 
 READERS = 4
 KEPT = 256
@@ -31,15 +31,15 @@ class Previews:
     seconds : how long :meth:`get` waits.
     """
 
-    def __init__(self, read: Callable[[int], Item], seconds: float) -> None:
+    def __init__(self, read: Callable[[int], Preview], seconds: float) -> None:
         self._read, self._seconds = read, seconds
-        self._known: OrderedDict[int, Future[Item]] = OrderedDict()
+        self._known: OrderedDict[int, Future[Preview]] = OrderedDict()
         self._lock = threading.Lock()
-        self._asked: queue.SimpleQueue[tuple[int, Future[Item]]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[int, Future[Preview]]] = queue.SimpleQueue()
         for _ in range(READERS):
             threading.Thread(target=self._work, daemon=True).start()
 
-    async def get(self, number: int) -> Item:
+    async def get(self, number: int) -> Preview:
         """The sample, or :class:`Late`."""
         found = asyncio.wrap_future(self._future(number))
         try:
@@ -49,7 +49,7 @@ class Previews:
                 f"expected the sample within {self._seconds:g} s, got no answer from its source yet"
             ) from None
 
-    def _future(self, number: int) -> Future[Item]:
+    def _future(self, number: int) -> Future[Preview]:
         with self._lock:
             found = self._known.get(number)
             if found is None or (found.done() and found.exception() is not None):

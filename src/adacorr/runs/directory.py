@@ -2,9 +2,7 @@
 
     config.toml        how to run it again: [run], [data], [method], ...
     metrics.jsonl      one line per epoch
-    labels.parquet     index, given, corrected, ratio, flipped, suggested (class indices), and
-                       split, confidence, review (a change that was withheld for a person to
-                       look at), truth and id (the user's name of a sample) where known
+    labels.parquet     a row per sample; :mod:`adacorr.runs.schema` says what its columns are
     pred_probs.npy     (N, K) float32
     model.safetensors  weights
     manifest.json      SHA-256 of these five, once the run is finished
@@ -32,13 +30,13 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.runs.manifest import CheckedRows, check, seal, unseal
+from adacorr.runs.schema import REQUIRED_COLUMNS
 from adacorr.tables import parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_CLASSES = 100_000
-REQUIRED_COLUMNS = ("index", "given", "corrected", "ratio", "flipped", "suggested")
 
 
 def write_toml(path: Path, config: Mapping[str, Mapping[str, Any]]) -> None:

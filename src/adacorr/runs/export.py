@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adacorr.core.validation import InputError
+from adacorr.data import open_source
 from adacorr.files import atomic
 from adacorr.runs.directory import Run
 from adacorr.runs.reader import Batch, RunData
@@ -26,19 +27,20 @@ LABEL_STUDIO_COLUMNS = (
     "confidence",
 )
 CLEANLAB_COLUMNS = ("index", "is_label_issue", "label_quality", "given_label", "predicted_label")
+"""``id`` follows where the source names its rows."""
 
 
 def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> int:
     """Write the decisions as a CSV that Label Studio imports, one task per row; return the rows.
 
-    ``sample`` is the file name inside an image folder or the row number in a table, where the
-    source of the run is still there, else the index. `changed_only` leaves the changed labels and
+    ``index`` is the row number in the source, ``sample`` what the source calls the row (an id, a
+    file name inside an image folder), else its number. `changed_only` leaves the changed labels and
     the changes that were withheld for review: there ``suggested`` differs from ``label``. A table
     that was corrected adds its other columns, cut to a length that a person reads.
     """
     data = RunData.open(run)
     names = data.class_names
-    ids = _ids(data)
+    name_of = _names_of_rows(data)
     more, fields = _fields(data, changed_only)
 
     def rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
@@ -48,7 +50,7 @@ def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> i
             sure = None if batch.confidence is None else batch.confidence[i]
             yield (
                 number,
-                number if ids is None else ids[number],
+                name_of(batch, int(i)),
                 names[batch.given[i]],
                 names[batch.suggested[i]],
                 names[batch.corrected[i]],
@@ -59,7 +61,7 @@ def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> i
             )
 
     header = (*LABEL_STUDIO_COLUMNS, *more)
-    return _write_csv(path, header, (r for b in data.batches() for r in rows(b)))
+    return _write_csv(path, header, (r for b in data.batches(texts=True) for r in rows(b)))
 
 
 def write_cleanlab(run: Run, path: Path) -> int:
@@ -75,9 +77,11 @@ def write_cleanlab(run: Run, path: Path) -> int:
                 f"{batch.ratio[i]:.6g}",
                 names[batch.given[i]],
                 names[batch.suggested[i]],
+                *(() if batch.id is None else (batch.id[i],)),
             )
 
-    return _write_csv(path, CLEANLAB_COLUMNS, (r for b in data.batches() for r in rows(b)))
+    header = (*CLEANLAB_COLUMNS, *(("id",) if "id" in data.columns else ()))
+    return _write_csv(path, header, (r for b in data.batches(texts=True) for r in rows(b)))
 
 
 def write_tensorboard(run: Run, folder: Path) -> int:
@@ -109,11 +113,13 @@ def write_tensorboard(run: Run, folder: Path) -> int:
     return count
 
 
-def _ids(data: RunData) -> Any:
-    from adacorr.data import open_source
-
+def _names_of_rows(data: RunData) -> Callable[[Batch, int], str]:
+    """The name of a row of a batch: the run's own, else that in the source, else its number."""
+    if "id" in data.columns:
+        return lambda batch, i: batch.id[i] if batch.id is not None else ""
     source = open_source(data.section("data"))
-    return None if source is None or source.ids is None else source.ids
+    ids = None if source is None else source.ids
+    return lambda batch, i: str(batch.index[i] if ids is None else ids[batch.index[i]])
 
 
 def _fields(

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.runs.directory import MAX_CLASSES, REQUIRED_COLUMNS, Run
+from adacorr.runs.directory import MAX_CLASSES, Run
 from adacorr.runs.manifest import CheckedRows, check
+from adacorr.runs.schema import REQUIRED_COLUMNS, run_format
 from adacorr.tables import parquet
 from adacorr.tables.unpacked import check_unpacked
 
@@ -29,7 +30,8 @@ BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
 _ROW_BYTES = 48  # of the required columns in memory: what a reader keeps grows with the rows
 _HARMLESS = 64 << 20
-_OPTIONAL = ("confidence", "review", "truth")
+_OPTIONAL = ("confidence", "review", "truth", "suspicion")
+_TEXTS = ("id", "content", "decided_by")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Batch:
     """Consecutive rows of the label table as checked arrays; `start` is the first row's number."""
 
     start: int
-    index: NDArray[np.int64]  # the sample's number in its source
+    index: NDArray[np.int64]  # the sample's row number in its source
     given: NDArray[np.int64]
     corrected: NDArray[np.int64]
     suggested: NDArray[np.int64]
@@ -45,6 +47,10 @@ class Batch:
     confidence: NDArray[np.float64] | None  # P(the label after correction is right); NaN: unknown
     withheld: NDArray[np.bool_]  # another class is suggested, but left to a person to apply
     truth: NDArray[np.int64] | None  # -1: unknown
+    suspicion: NDArray[np.float64] | None = None  # P(the given label is wrong); NaN: unknown
+    decided_by: tuple[str, ...] | None = None  # given, rule or person
+    id: tuple[str, ...] | None = None  # the source's own names of the rows
+    content: tuple[str, ...] | None = None  # fingerprints of the files behind the rows
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
@@ -94,6 +100,7 @@ class RunData:
             _check_plain(run.file(name))
         check(run.file("labels.parquet"))
         config = run.config()
+        run_format(config, str(run.file("config.toml")))
         names = _class_names(run, config)
         n, columns = _table_shape(run.file("labels.parquet"))
         return cls(run, config, names, n, columns, _pred_probs(run, n, len(names)))
@@ -101,6 +108,25 @@ class RunData:
     @property
     def n_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def format(self) -> int:
+        """Of the run; see :mod:`adacorr.runs.schema`."""
+        return run_format(self.config, str(self.run.file("config.toml")))
+
+    @property
+    def kind(self) -> str:
+        """The command that wrote the run: fit, correct, ...; older runs tell by their tables."""
+        found = self.section("run").get("kind")
+        if isinstance(found, str):
+            return clean_text(found)
+        return "correct" if self.section("correct") and not self.section("method") else "fit"
+
+    @property
+    def sentence(self) -> str | None:
+        """What is true of the rule that changed labels; None in runs that do not say."""
+        found = self.section("rule").get("sentence")
+        return clean_text(found, 1000) if isinstance(found, str) and found else None
 
     def section(self, name: str) -> dict[str, Any]:
         """A table of the configuration; empty when it is absent or something else."""
@@ -123,16 +149,20 @@ class RunData:
             raise InputError(f"{path}: expected one JSON object per line, got {error}") from error
         return [{k: float(v) for k, v in record.items() if _is_number(v)} for record in records]
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """The label table in pieces of at most `rows` rows; memory does not grow with N."""
+    def batches(self, rows: int = BATCH_ROWS, *, texts: bool = False) -> Iterator[Batch]:
+        """The label table in pieces of at most `rows` rows; memory does not grow with N.
+
+        `texts` reads the columns of text too (`id`, `content`, `decided_by`), which takes longer.
+        """
         import pyarrow as pa
 
         path = self.run.file("labels.parquet")
-        wanted = [*REQUIRED_COLUMNS, *(name for name in _OPTIONAL if name in self.columns)]
+        more = (*_OPTIONAL, *_TEXTS) if texts or self.format == 1 else _OPTIONAL
+        wanted = [*REQUIRED_COLUMNS, *(name for name in more if name in self.columns)]
         start = 0
         try:
             for piece in parquet.batches(path, path, wanted, rows):
-                yield _check_batch(piece, start, self.n_classes, path)
+                yield _check_batch(piece, start, self.n_classes, path, self.format)
                 start += piece.num_rows
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
@@ -206,7 +236,7 @@ def _is_number(value: object) -> bool:
         return False
 
 
-def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path) -> Batch:
+def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path, format: int) -> Batch:
     def codes(name: str, lowest: int = 0) -> NDArray[np.int64]:
         values = _integers(piece.column(name), name, path, missing=lowest)
         bad = (values < lowest) | (values >= k)
@@ -222,9 +252,7 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path) -> Batch
     if not ((ratio >= 0) & (ratio <= 1)).all():
         row = int((~((ratio >= 0) & (ratio <= 1))).argmax())
         raise InputError(f"{path}: expected ratio in [0, 1], got {ratio[row]} in row {start + row}")
-    confidence = None
-    if "confidence" in present:
-        confidence = np.clip(_floats(piece.column("confidence"), "confidence", path), 0, 1)
+    confidence = _chances(piece, "confidence", path)
     given, corrected, suggested = codes("given"), codes("corrected"), codes("suggested")
     withheld = np.zeros(len(given), dtype=bool)
     if "review" in present:
@@ -232,7 +260,7 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path) -> Batch
         withheld = asked & (corrected == given) & (suggested != given)
     return Batch(
         start=start,
-        index=_integers(piece.column("index"), "index", path, missing=-1),
+        index=_integers(piece.column(_row_column(piece, format)), "index", path, missing=-1),
         given=given,
         corrected=corrected,
         suggested=suggested,
@@ -240,7 +268,31 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path) -> Batch
         confidence=confidence,
         withheld=withheld,
         truth=codes("truth", -1) if "truth" in present else None,
+        suspicion=_chances(piece, "suspicion", path),
+        decided_by=_texts(piece, "decided_by"),
+        id=_texts(piece, "id"),
+        content=_texts(piece, "content"),
     )
+
+
+def _row_column(piece: pa.RecordBatch, format: int) -> str:
+    """Where the row number in the source is: format 1 had it in `id`, unless rows had names."""
+    import pyarrow.types as kinds
+
+    old = format == 1 and "id" in piece.schema.names
+    return "id" if old and kinds.is_integer(piece.column("id").type) else "index"
+
+
+def _chances(piece: pa.RecordBatch, name: str, path: Path) -> NDArray[np.float64] | None:
+    if name not in piece.schema.names:
+        return None
+    return np.clip(_floats(piece.column(name), name, path), 0, 1)
+
+
+def _texts(piece: pa.RecordBatch, name: str) -> tuple[str, ...] | None:
+    if name not in piece.schema.names:
+        return None
+    return tuple("" if value is None else str(value) for value in piece.column(name).to_pylist())
 
 
 def _integers(column: pa.Array, name: str, path: Path, missing: int) -> NDArray[np.int64]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -13,112 +11,167 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.data import Dataset, open_source, preview
+from adacorr.core.validation import InputError
+from adacorr.data import Dataset, Preview, open_source, preview
+from adacorr.data.identity import file_content, source_digest
+from adacorr.data.images import LazyImages
 from adacorr.runs.reader import RunData, clean_text
+from adacorr.tables.remote import is_url
+from adacorr.tables.sources import files_behind
 
 FIELD_LENGTH = 600
 MAX_FIELDS = 16
 
 
-@dataclass(frozen=True)
-class Item:
-    """A sample ready to be shown; both parts may be empty."""
-
-    image: bytes | None = None  # PNG
-    fields: dict[str, str] = field(default_factory=dict)
-
-
 class Items:
     """The samples behind a run, opened in the background: a large source takes its time.
 
-    Without the source everything else works, and `note` says that samples are not shown.
+    Rows are found by the names that the source gives them, else by their row numbers as long as the
+    source is what it was. Without the source everything else works, and `note` says why samples are
+    not shown.
 
     Parameters
     ----------
     data : the run.
-    wanted : numbers (in the source) of the samples that may be asked for.
+    wanted : row numbers (in the source) of the samples that may be asked for.
     side : pictures are at most this many pixels on a side.
     """
 
     def __init__(self, data: RunData, wanted: NDArray[np.int64], side: int) -> None:
-        self._show: Future[Callable[[int], Item] | str] = Future()
+        self._found: Future[tuple[Callable[[int], Preview] | None, str | None]] = Future()
         Thread(target=self._open, args=(data, wanted, side), daemon=True).start()
 
-    def get(self, index: int) -> Item:
-        """The sample with this number in its source; empty when it cannot be shown."""
-        show = self._show.result()
-        if isinstance(show, str):
-            return Item()
+    def get(self, index: int) -> Preview:
+        """The sample with this row number in its source; empty when it cannot be shown."""
+        show, _ = self._found.result()
+        if show is None:
+            return Preview()
         try:
             item = show(index)
         except (ValueError, OSError, IndexError):
-            return Item()
+            return Preview()
         fields = {
             clean_text(key): clean_text(value, FIELD_LENGTH)
             for key, value in list(item.fields.items())[:MAX_FIELDS]
         }
-        return Item(item.image, fields)
+        return Preview(item.image, fields)
 
     def note(self, wait: bool = True) -> str | None:
-        """Why there are no samples; None when there are, or while that is unknown."""
-        if not wait and not self._show.done():
+        """What is to be said of the samples, such as why there are none; None: nothing (yet)."""
+        if not wait and not self._found.done():
             return None
-        show = self._show.result()
-        return show if isinstance(show, str) else None
+        return self._found.result()[1]
 
     def _open(self, data: RunData, wanted: NDArray[np.int64], side: int) -> None:
         try:
-            self._show.set_result(_opener(data, wanted, side))
+            self._found.set_result(_opener(data, wanted, side))
         except Exception as error:  # a waiting reader must get an answer, whatever went wrong
-            self._show.set_result(clean_text(f"Samples are not shown: {error}", 300))
+            self._found.set_result((None, clean_text(f"Samples are not shown: {error}", 300)))
 
 
-def _opener(data: RunData, wanted: NDArray[np.int64], side: int) -> Callable[[int], Item] | str:
+def _opener(
+    data: RunData, wanted: NDArray[np.int64], side: int
+) -> tuple[Callable[[int], Preview], str | None]:
     settings = data.section("data")
     source = settings.get("source")
     if not isinstance(source, str) or not source:
-        return "Samples are not shown: the run does not name the data it came from."
-    if data.section("correct") and not data.section("method"):  # made by `adacorr correct`
-        return _table_rows(Path(source), settings, wanted)
-    dataset = open_source(settings)
-    if dataset is None:
-        return (
-            f"Samples are not shown: the run's data cannot be opened ({clean_text(source, 200)})."
+        raise InputError("the run does not name the data it came from.")
+    names = _Names.of(data, wanted)
+    changed = _changed(source, settings.get("source_sha256"))
+    if changed and not names.ids:
+        raise InputError(
+            f"{source} has changed since the run, and its rows have no column of ids to find them "
+            "by."
         )
-    return lambda index: _from_dataset(dataset, index, side)
+    note = f"{clean_text(source, 200)} has changed since the run; rows are found by their ids."
+    if data.kind == "correct":
+        ids = names.ids if changed else None
+        return _table_rows(source, settings, wanted, ids), note if changed else None
+    return _dataset_rows(source, settings, names, side), note if changed else None
+
+
+def _changed(source: str, digest: object) -> bool:
+    """Whether the files behind a run are others than it read; False where it does not say."""
+    if not isinstance(digest, str) or is_url(source):
+        return False
+    files = [Path(str(file)) for file in files_behind(source)]
+    return source_digest(files) != digest
+
+
+class _Names:
+    """What the run knows of the rows that may be asked for, by row number."""
+
+    def __init__(self) -> None:
+        self.ids: dict[int, str] = {}
+        self.contents: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, data: RunData, wanted: NDArray[np.int64]) -> _Names:
+        names, rows = cls(), np.unique(wanted)
+        if "id" not in data.columns:
+            return names
+        for batch in data.batches(texts=True):
+            for i in np.flatnonzero(np.isin(batch.index, rows)).tolist():
+                number = int(batch.index[i])
+                if batch.id is not None:
+                    names.ids[number] = batch.id[i]
+                if batch.content is not None:
+                    names.contents[number] = batch.content[i]
+        return names
 
 
 def _table_rows(
-    source: Path, settings: dict[str, Any], wanted: NDArray[np.int64]
-) -> Callable[[int], Item] | str:
+    source: str,
+    settings: dict[str, Any],
+    wanted: NDArray[np.int64],
+    ids: dict[int, str] | None,
+) -> Callable[[int], Preview]:
     from adacorr.runs.table_rows import TableRows
 
-    if source.suffix == ".npy":
-        return "Samples are not shown: the run was made from arrays, which hold no rows to read."
+    if source.endswith(".npy"):
+        raise InputError("the run was made from arrays, which hold no rows to read.")
     listed = settings.get("probs_columns")
     hidden = {settings.get("label_column"), *(listed if isinstance(listed, list) else [])}
-    rows = TableRows(source, wanted, {name for name in hidden if isinstance(name, str)})
-    return lambda index: Item(None, rows.get(index))
+    key = settings.get("id_column")
+    rows = TableRows(
+        Path(source),
+        wanted,
+        {name for name in hidden if isinstance(name, str)},
+        ids=ids,
+        id_column=key if isinstance(key, str) else None,
+    )
+    return lambda index: Preview(None, rows.get(index))
 
 
-def _from_dataset(dataset: Dataset, index: int, side: int) -> Item:
-    if not 0 <= index < len(dataset):
-        return Item()
-    seen = preview(dataset, index, side)
-    return Item(seen.png, seen.fields)
+def _dataset_rows(
+    source: str,
+    settings: dict[str, Any],
+    names: _Names,
+    side: int,
+) -> Callable[[int], Preview]:
+    dataset = open_source(settings)
+    if dataset is None:
+        raise InputError(f"the run's data cannot be opened ({clean_text(source, 200)}).")
+    by_id = {} if dataset.ids is None else {str(name): i for i, name in enumerate(dataset.ids)}
+
+    def show(index: int) -> Preview:
+        name = names.ids.get(index) if by_id else None
+        place = index if name is None else by_id.get(name)
+        if place is None:
+            return Preview(None, {"sample": str(name), "note": "no longer in the source"})
+        if not 0 <= place < len(dataset):
+            return Preview()
+        if name is not None and _other_content(dataset, place, names.contents.get(index)):
+            return Preview(None, {"sample": name, "note": "changed since the run"})
+        return preview(dataset, place, side)
+
+    return show
 
 
-def thumbnail(png: bytes, side: int) -> bytes | None:
-    """The picture no larger than `side` pixels, as PNG; None when it cannot be read."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(png), formats=("PNG", "JPEG")) as picture:
-            picture.load()
-            small = picture if picture.mode in ("L", "RGB", "RGBA") else picture.convert("RGB")
-            small.thumbnail((side, side))
-            out = io.BytesIO()
-            small.save(out, "PNG", optimize=True)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None
-    return out.getvalue()
+def _other_content(dataset: Dataset, place: int, content: str | None) -> bool:
+    """Whether the file behind a sample is another one than the run read."""
+    images = dataset.features
+    if not content or not isinstance(images, LazyImages):
+        return False
+    file = images.sources[place]
+    return isinstance(file, Path) and file_content(file) != content

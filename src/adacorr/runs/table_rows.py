@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.tables.arrow import compute, from_numpy, to_numpy
 from adacorr.tables.sources import Source, open_sources
 
 if TYPE_CHECKING:
@@ -29,24 +30,40 @@ class TableRows:
     """Columns and values of chosen rows of a csv or parquet file, as text.
 
     A csv file has no rows to jump to, and parquet reads whole groups; so one pass in the background
-    copies the chosen rows to an unnamed temporary file. Memory holds one offset per row.
+    copies the chosen rows to an unnamed temporary file. Memory holds two offsets per row.
 
     Parameters
     ----------
     path : the table.
     wanted : row numbers that may be asked for, in any order.
     hidden : columns to leave out: the labels and probabilities, which the page shows by itself.
+    ids, id_column : the names of the wanted rows by row number, and the column that holds them:
+        rows are then found by name, wherever they stand now, once all have been looked at.
     """
 
-    def __init__(self, path: Path, wanted: NDArray[np.int64], hidden: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        wanted: NDArray[np.int64],
+        hidden: Collection[str] = (),
+        *,
+        ids: Mapping[int, str] | None = None,
+        id_column: str | None = None,
+    ) -> None:
         self._wanted = np.unique(wanted)
-        self._offset = np.zeros(len(self._wanted) + 1, dtype=np.int64)
-        self._ready = 0
+        self._names = [(ids or {}).get(row, "") for row in self._wanted.tolist()]
+        self._key = id_column if ids else None
+        self._first = np.full(len(self._wanted), -1, dtype=np.int64)
+        self._last = np.zeros(len(self._wanted), dtype=np.int64)
+        self._twice = np.zeros(len(self._wanted), dtype=bool)
+        self._written = 0
         self._finished = False
         self._changed = Condition()
         self._file = tempfile.TemporaryFile(prefix="adacorr-rows-")  # noqa: SIM115
         sources = open_sources(path)
         self._columns = _shown_columns(sources[0].types, hidden)
+        if self._key is not None and self._key not in sources[0].types:
+            raise InputError(f"{path}: expected a column {self._key!r} as in the run, got none")
         Thread(target=self._gather, args=(sources,), daemon=True).start()
 
     def get(self, row: int) -> dict[str, str]:
@@ -55,18 +72,24 @@ class TableRows:
         if place == len(self._wanted) or self._wanted[place] != row:
             return {}
         with self._changed:
-            self._changed.wait_for(lambda: self._ready > place or self._finished)
-            if self._ready <= place:
-                return {}
-            first, last = int(self._offset[place]), int(self._offset[place + 1])
+            known = self._key is None  # a name may come up a second time, up to the end
+            self._changed.wait_for(lambda: self._finished or (known and self._first[place] >= 0))
+            first, last = int(self._first[place]), int(self._last[place])
+        if self._key is not None and (first < 0 or self._twice[place]):
+            note = "no longer in the source" if first < 0 else "more than once in the source"
+            return {self._key: self._names[place], "note": note}
+        if first < 0:
+            return {}
         return json.loads(os.pread(self._file.fileno(), last - first, first))
 
     def _gather(self, sources: Sequence[Source]) -> None:
         try:
             start = 0
             for source in sources:
-                for batch in source.batches(self._columns, 1 << 16):
-                    self._keep(batch, start)
+                key = self._key
+                columns = [*self._columns, *([] if key in (None, *self._columns) else [key])]
+                for batch in source.batches(columns, 1 << 16):
+                    self._keep(batch, *self._places(batch, start))
                     start += batch.num_rows
         except (InputError, OSError):
             pass  # what was read until then is shown, the rest is not
@@ -75,20 +98,37 @@ class TableRows:
                 self._finished = True
                 self._changed.notify_all()
 
-    def _keep(self, batch: pa.RecordBatch, start: int) -> None:
-        first, last = np.searchsorted(self._wanted, (start, start + batch.num_rows))
-        lines = [
-            json.dumps(fields).encode()
-            for fields in _texts(batch, self._wanted[first:last] - start, self._length)
-        ]
+    def _places(
+        self, batch: pa.RecordBatch, start: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of the batch that are wanted, and their places among the wanted ones."""
+        import pyarrow as pa
+
+        if self._key is None:
+            first, last = np.searchsorted(self._wanted, (start, start + batch.num_rows))
+            return self._wanted[first:last] - start, np.arange(first, last)
+        names = compute().cast(batch.column(self._key), pa.string())
+        found = compute().index_in(names, value_set=pa.array(self._names, pa.string()))
+        rows = np.flatnonzero(to_numpy(found.is_valid()))
+        return rows, to_numpy(found.take(from_numpy(rows))).astype(np.int64)
+
+    def _keep(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> None:
+        shown = batch.select(self._columns)
+        lines = [json.dumps(fields).encode() for fields in _texts(shown, rows, self._length)]
         if not lines:
             return
         self._file.write(b"".join(lines))
         self._file.flush()
         with self._changed:
-            sizes = np.cumsum([len(line) for line in lines])
-            self._offset[first + 1 : last + 1] = self._offset[first] + sizes
-            self._ready = int(last)
+            ends = self._written + np.cumsum([len(line) for line in lines])
+            self._twice[places] |= self._first[places] >= 0
+            repeated, counts = np.unique(places, return_counts=True)
+            self._twice[repeated] |= counts > 1
+            self._first[places] = np.concatenate([[self._written], ends[:-1]])
+            self._last[places] = ends
+            self._written = int(ends[-1])
             self._changed.notify_all()
 
     @property
