@@ -33,7 +33,9 @@ MIN_CLASSES = 6  # with fewer, the nearest third is one class at most, and near 
 NEAR_MISS = 0.10  # share of model errors that are far: the estimate
 NEAR_MISS_MOST = 0.13  # the largest measured, for limits and for the test
 TENTHS = 10
-SURE_TENTHS = 3  # wrong labels are all but alone there; ten per cent hold too few to count
+SURE_TENTHS = 3  # wrong labels are all but alone there
+ENOUGH = 50  # disagreements, for a share of them to be worth reading
+MARGIN = 0.1  # of the lower limit, for model errors that are left among the sure rows
 PROOF = 3.0  # standard errors
 _TINY = 1e-12
 
@@ -116,8 +118,8 @@ def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating]) -> Meter:
     _, odds = best_other(labels[opposed], f[opposed])
     line = _fit_line(odds, tenth[opposed], counts.opposed, wrong)
     rate, low = (float(part @ counts.opposed / size.sum()) for part in (wrong, least))
-    chance = 2 * counts.error(slice(0, SURE_TENTHS)) / counts.far_share(slice(0, SURE_TENTHS))
-    return Meter(True, rate, low * max(0.0, 1 - chance), line, sure, hard)
+    chance = 2 * counts.error(slice(0, SURE_TENTHS)) / counts.noise_share()
+    return Meter(True, rate, low * max(0.0, 1 - MARGIN - chance), line, sure, hard)
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,19 @@ class Counts:
         share = (self.far[tenths].sum() + 2) / n
         return float(np.sqrt(share * (1 - share) / n))
 
+    def noise_share(self) -> float:
+        """The far share of wrong labels: the largest among the surest one, two, three tenths.
+
+        Model errors that are left among the sure rows make it smaller, and counts too high.
+        """
+        cuts = [slice(0, j + 1) for j in range(SURE_TENTHS)]
+        enough = [c for c in cuts if self.opposed[c].sum() >= ENOUGH] or cuts[-1:]
+        return max(self.far_share(c) for c in enough)
+
     def wrong_share(self, near_miss: float) -> Array:
         """(10,) share of disagreements that are wrong labels; it falls with difficulty."""
         pooled = _falling(self.far / np.maximum(self.opposed, 1), self.opposed + 1e-9)
-        noise = self.far_share(slice(0, SURE_TENTHS))
+        noise = self.noise_share()
         return np.clip((pooled - near_miss) / max(noise - near_miss, 1e-6), 0, 1)
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.auto import AutoRule, Reading, fit_auto
+from adacorr.core.certify import Certificate, Tally, certify
+from adacorr.core.informed import Answered, InformedRule, inform
 from adacorr.core.lrt import Decision, Rule, ThresholdRule
 from adacorr.core.meter import best_other
 from adacorr.core.sampling import sample_rows, sample_size
@@ -52,6 +55,7 @@ class Correction:
         two readings are open.
     noise_rate_interval : (low, high), which the data do not exclude.
     readings : the explanations of the labels that fit, the one in force first.
+    certificate : what the answers of `verified` prove; None without answers.
     T : under "auto", the estimated (or given) transition matrix, where noise depends on the class.
     note : what the rule found, in plain words.
     warnings : what seems to be wrong with the input, a sentence each.
@@ -70,6 +74,7 @@ class Correction:
     noise_rate: float | None = None
     noise_rate_interval: tuple[float, float] | None = None
     readings: tuple[Reading, ...] = ()
+    certificate: Certificate | None = None
     T: NDArray[np.float64] | None = None
     note: str = ""
     warnings: tuple[str, ...] = ()
@@ -121,6 +126,7 @@ def fit_rule(
     delta: ArrayLike | str = "auto",
     T: ArrayLike | None = None,
     max_flip_error: float | None = None,
+    answered: Answered | None = None,
 ) -> Rule:
     """The rule that :func:`correct` applies, fitted to checked rows (all of them, or a sample).
 
@@ -130,6 +136,7 @@ def fit_rule(
     pred_probs : (N, K), out of sample.
     delta : "auto", or a threshold for Procedure 1 (then nothing is fitted).
     T, max_flip_error : as in :func:`correct`; for "auto" only.
+    answered : rows that people answered; for "auto" they choose among its rules.
 
     >>> rule = fit_rule(np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]), delta=0.5)
     >>> rule.decide(np.array([1]), np.array([[0.7, 0.3]])).flipped
@@ -150,7 +157,10 @@ def fit_rule(
     if known is None and k > MATRIX_CLASSES:  # K x K numbers would not fit into memory
         some = largest(pred_probs[rows])
         return LargestOnly(fit_top_k(codes[rows], some, max_flip_error=max_flip_error))
-    return fit_auto(codes[rows], pred_probs[rows], known, max_flip_error)
+    rule = fit_auto(codes[rows], pred_probs[rows], known, max_flip_error)
+    if answered is None or not (answered.truth >= 0).any():
+        return rule
+    return inform(rule, codes[rows], pred_probs[rows], answered)
 
 
 def correct(
@@ -162,6 +172,8 @@ def correct(
     classes: Sequence[Any] | None = None,
     normalize: bool = False,
     max_flip_error: float | None = None,
+    verified: Any = None,
+    rng: int = 0,
 ) -> Correction:
     """Correct labels with the predictions of a classifier that did not see them.
 
@@ -179,6 +191,10 @@ def correct(
     normalize : accept rows that do not sum to one.
     max_flip_error : with "auto", apply only flips whose estimated probability of being wrong is
         below this; the others are listed in ``to_review``.
+    verified : what people said of single rows: ``{row: label}`` or an array with gaps. With "auto"
+        the answers choose the rule; their rows get the verified label; and ``certificate`` states
+        what they prove. :func:`adacorr.ask` says which rows to show to a person.
+    rng : the seed that :func:`adacorr.ask` was called with.
 
     >>> result = correct(["cat", "dog"], [[0.9, 0.1], [0.8, 0.2]], delta=0.9)
     >>> result.labels.tolist(), result.ratio.round(2).tolist()
@@ -190,9 +206,45 @@ def correct(
         f = as_pred_probs(pred_probs)  # the threshold rule checks the rows as it goes
     given = encode_labels(labels, f.shape[1], classes, columns=column_names(pred_probs))
     check_same_length(given.codes, f)
-    rule = fit_rule(given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error)
+    answers = encode_answers(verified, len(f), given.codec)
+    answered = Answered.of(given.codes, f, answers) if answers else None
+    rule = fit_rule(
+        given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error, answered=answered
+    )
     decision = rule.decide(given.codes, f)
-    return _result(given, f, rule, decision)
+    if not answers:
+        return _result(given, f, rule, decision)
+    disputed = f.argmax(axis=1) != given.codes
+    proposed = np.where(decision.flipped, decision.suggested, given.codes)
+    tally = Tally.of(given.codes, proposed, disputed, answers, seed=rng)
+    size = rule.family_size if isinstance(rule, InformedRule) else 1
+    certificate = certify(tally, family_size=size)
+    result = _result(given, f, rule, with_answers(decision, given.codes, answers))
+    return replace(result, certificate=certificate, noise_rate_interval=certificate.wrong_before)
+
+
+def with_answers(
+    decision: Decision, codes: NDArray[np.int64], answers: Answers, first_row: int = 0
+) -> Decision:
+    """A decision in which the rows that people settled have their labels; first_row: of `codes`."""
+    known = answers.definite.between(first_row, first_row + len(codes))
+    if not known:
+        return decision
+    at = known.rows - first_row
+    columns = {
+        "suggested": (decision.suggested, known.codes),
+        "ratio": (decision.ratio, np.where(known.codes == codes[at], 1.0, 0.0)),
+        "flipped": (decision.flipped, known.codes != codes[at]),
+        "confidence": (decision.confidence, 1.0),
+        "review": (decision.review, False),
+        "suspicion": (decision.suspicion, (known.codes != codes[at]).astype(float)),
+    }
+    changed = {}
+    for name, (values, new) in columns.items():
+        if values is not None:
+            changed[name] = values.copy()
+            changed[name][at] = new
+    return replace(decision, **changed)
 
 
 def _result(given: Encoded, f: NDArray[np.floating], rule: Rule, decision: Decision) -> Correction:
@@ -211,9 +263,10 @@ def _result(given: Encoded, f: NDArray[np.floating], rule: Rule, decision: Decis
         note=summary["note"],
         warnings=tuple(summary.get("warnings", ())),
     )
-    if isinstance(rule, AutoRule):
+    if isinstance(rule, AutoRule | InformedRule):
+        base = rule if isinstance(rule, AutoRule) else rule.base
         result = replace(
-            result, T=rule.T, readings=rule.readings, noise_rate_interval=rule.interval
+            result, T=base.T, readings=base.readings, noise_rate_interval=base.interval
         )
     if decision.confidence is None or summary["noise_rate"] is None:
         return result

@@ -1,0 +1,233 @@
+"""The rule that a person's answers choose.
+
+One score orders the rows before anybody is asked: the log odds of the best other class against the
+given one, under the reading that the data support. A few thresholds on it, settled with it, make a
+family of rules, each of which changes the rows above its threshold; "change nothing" is one of
+them. The answers choose:
+
+1. P(the other class is right rather than the given one) = sigmoid(shift + slope * score), fitted to
+   the answers with a prior that states what is believed without them (maximum a posteriori).
+2. The member of the family with the largest expected gain in right labels is taken.
+3. It has to stand the answers themselves: among those it would change, gains must exceed losses,
+   by `DOUBT` standard errors where the data alone showed no wrong labels. Else nothing is changed.
+
+Because the family is settled beforehand, limits for what is applied need only a union bound over
+its members (:mod:`adacorr.core.certify`), although the same answers chose it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.answers import Answers
+from adacorr.core.auto import AutoRule, Ground
+from adacorr.core.lrt import Decision
+from adacorr.core.meter import Array, Line, best_other, sigmoid
+
+MEMBERS = 12  # thresholds of the family, at quantiles of the score
+DOUBT = 1.28  # standard errors: one in ten
+_CHUNK_ELEMENTS = 1 << 18
+_TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Normal belief in shift and slope before the first answer."""
+
+    mean: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, rule: AutoRule) -> Prior:
+        """Firm where the data have shown wrong labels, and careful where they have not."""
+        if rule.ground is Ground.CLASSES:  # the score is a log posterior ratio already
+            return cls(np.array([0.0, 1.0]), np.array([1.0, 0.5]))
+        if rule.ground is Ground.DIFFICULTY:
+            assert rule.meter.line is not None
+            line = rule.meter.line
+            return cls(np.array([line.shift, line.slope]), np.array([1.5, 0.5]))
+        return cls(np.array([-1.0, 0.7]), np.array([3.0, 0.5]))
+
+
+@dataclass(frozen=True)
+class InformedRule:
+    """A member of the family, chosen by answers, applied row by row.
+
+    Attributes
+    ----------
+    base : the rule without answers; its reading gives the score.
+    line : P(the other class is right rather than the given one), by the score.
+    threshold : rows whose score is above it are changed; infinity changes nothing.
+    family_size : among how many rules, settled beforehand, the answers chose.
+    """
+
+    base: AutoRule
+    line: Line
+    threshold: float
+    family_size: int
+    summary: dict[str, Any]
+    max_flip_error: float | None = None
+
+    @property
+    def T(self) -> Array | None:
+        return self.base.T
+
+    def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
+        """Suggest the best other class where the score is above the threshold."""
+        n = len(labels)
+        other, score = np.empty(n, np.int64), np.empty(n)
+        step = max(1, _CHUNK_ELEMENTS // pred_probs.shape[1])
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            other[part], score[part] = score_rows(self.base, labels[part], pred_probs[part])
+        wrong, flipped = self.line(score), score > self.threshold
+        suggested = np.where(flipped, other, labels)
+        ratio = np.where(flipped, np.minimum((1 - wrong) / np.maximum(wrong, 1e-300), 1), 1.0)
+        confidence = np.where(flipped, wrong, 1 - wrong)
+        if self.max_flip_error is None:
+            return Decision(suggested, ratio, flipped, confidence, None, wrong, other)
+        review = flipped & (1 - wrong >= self.max_flip_error)
+        confidence = np.where(review, 1 - wrong, confidence)
+        return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
+
+
+def score_rows(
+    rule: AutoRule, labels: NDArray[np.int64], f: NDArray[np.floating]
+) -> tuple[NDArray[np.int64], Array]:
+    """The best other class of each row, and its log odds against the given one.
+
+    Under noise by class the odds are those of the fitted posterior; under noise by difficulty those
+    of the model, which the meter reads; while two readings are open the mean of the model's and of
+    its calibrated form.
+    """
+    rows = np.arange(len(labels))
+    if rule.ground is Ground.CLASSES:
+        posterior = rule.by_class.posterior(labels, f)
+        own = posterior[rows, labels]
+        posterior[rows, labels] = -1
+        other = posterior.argmax(axis=1)
+        best = posterior[rows, other]
+        return other, np.log(np.maximum(best, _TINY)) - np.log(np.maximum(own, _TINY))
+    other, odds = best_other(labels, f)
+    if rule.ground is Ground.DIFFICULTY:
+        return other, odds
+    eta = rule.by_class.clean(f)
+    calibrated = np.log(np.maximum(eta[other, rows], _TINY))
+    calibrated -= np.log(np.maximum(eta[labels, rows], _TINY))
+    return other, (odds + calibrated) / 2
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The rows that people answered: given labels, probabilities, and the true classes (-1: none).
+
+    Only answers that name a class teach anything about the rule.
+    """
+
+    labels: NDArray[np.int64]
+    pred_probs: NDArray[np.floating]
+    truth: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, labels: NDArray[np.int64], f: NDArray[np.floating], answers: Answers) -> Answered:
+        """The answered rows of whole arrays."""
+        return cls(labels[answers.rows], f[answers.rows], answers.codes)
+
+
+def inform(
+    base: AutoRule,
+    labels: NDArray[np.int64],
+    f: NDArray[np.floating],
+    answered: Answered,
+) -> InformedRule:
+    """Choose a member of the family by answers.
+
+    Parameters
+    ----------
+    base : the rule fitted without answers.
+    labels, f : the sample of rows that `base` was fitted to; the family comes from it.
+    answered : what people said.
+    """
+    _, scores = score_rows(base, labels, f)
+    disputed = (scores > 0) | (f.argmax(axis=1) != labels)
+    family = _family(scores[disputed])
+    other, score = score_rows(base, answered.labels, answered.pred_probs)
+    gain = (answered.truth == other).astype(int) - (answered.truth == answered.labels)
+    prior = Prior.of(base)
+    line = fit_line(score[gain != 0], gain[gain != 0] > 0, prior)
+    threshold = _largest_gain(line, scores[disputed], family)
+    known = answered.truth >= 0
+    if not _stands(gain[known & (score > threshold)], shown=_shown(base)):
+        threshold = np.inf
+    summary = _summary(base, line, scores, threshold, int(known.sum()))
+    return InformedRule(base, line, threshold, len(family) + 1, summary, base.max_flip_error)
+
+
+def _family(scores: Array) -> Array:
+    """Thresholds at quantiles of the scores of disputed rows, and at even odds."""
+    if not len(scores):
+        return np.zeros(1)
+    quantiles = np.quantile(scores, np.arange(MEMBERS) / MEMBERS)
+    quantiles[0] = np.nextafter(quantiles[0], -np.inf)  # the first member changes all of them
+    return np.unique(np.append(quantiles, 0.0))
+
+
+def fit_line(score: Array, other_right: NDArray[np.bool_], prior: Prior) -> Line:
+    """Shift and slope, maximum a posteriori, by Newton's method.
+
+    >>> none = np.zeros(0)
+    >>> fit_line(none, none > 0, Prior(np.array([-1.0, 0.7]), np.ones(2)))
+    Line(shift=-1.0, slope=0.7)
+    """
+    theta, precision = prior.mean.copy(), np.diag(prior.spread**-2.0)
+    X = np.column_stack([np.ones(len(score)), score])
+    for _ in range(50):
+        p = sigmoid(X @ theta)
+        gradient = X.T @ (other_right - p) - precision @ (theta - prior.mean)
+        curvature = (X * (p * (1 - p))[:, None]).T @ X + precision
+        step = np.clip(np.linalg.solve(curvature, gradient), -2, 2)
+        theta = theta + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return Line(float(theta[0]), float(theta[1]))
+
+
+def _largest_gain(line: Line, scores: Array, family: Array) -> float:
+    """The threshold above which most is gained; infinity where every one loses."""
+    if not len(scores):
+        return np.inf
+    order = np.sort(scores)[::-1]
+    gains = np.concatenate([[0.0], np.cumsum(2 * line(order) - 1)])
+    total = gains[np.searchsorted(-order, -family, side="left")]
+    best = int(total.argmax())
+    return float(family[best]) if total[best] > 0 else np.inf
+
+
+def _shown(rule: AutoRule) -> bool:
+    return rule.ground in (Ground.CLASSES, Ground.DIFFICULTY)
+
+
+def _stands(gain: NDArray[np.int64], *, shown: bool) -> bool:
+    """Whether the answers bear out the changes that they are about."""
+    if not len(gain):
+        return shown
+    if shown:
+        return bool(gain.mean() > 0) or len(gain) < 3
+    spread = np.sqrt((gain.var() * len(gain) + 1) / (len(gain) + 1) / len(gain))  # one more doubt
+    return bool(gain.mean() > DOUBT * spread)
+
+
+def _summary(
+    base: AutoRule, line: Line, scores: Array, threshold: float, answers: int
+) -> dict[str, Any]:
+    changes = float((scores > threshold).mean())
+    if np.isfinite(threshold):
+        note = f"chosen by {answers} answers: {changes:.1%} of the labels are changed"
+    else:
+        note = f"{answers} answers speak against changing labels: nothing is changed"
+    rate = float(line(scores).mean())
+    return {**base.summary, "noise_rate": rate, "note": note, "answers": answers}
