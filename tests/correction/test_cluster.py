@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 from adacorr.core.validation import InputError
 from adacorr.correction import Request, Settings, correct_table
 from adacorr.correction.cluster import connect
+from adacorr.correction.questions import ask_table
 
 FILES = 12
 
@@ -54,6 +55,19 @@ def assert_same_result(here, there, one, other):
     assert all(files[name].equals(table) for name, table in contents(one).items())
     ids = pa.concat_tables(files.values())["id"].to_pylist()
     assert ids == list(range(here.stats.rows))
+
+
+def test_answers_lead_to_the_same_decisions_on_a_cluster(client, folder, tmp_path):
+    source, columns = folder
+    rows = ask_table(source, 60, columns=columns).rows
+    settings = Settings(verified={int(row): "cat" if row % 3 else "cannot tell" for row in rows})
+    options = {"columns": columns, "settings": settings}
+    here = correct_table(source, tmp_path / "here", **options)
+    there = correct_table(source, tmp_path / "there", client=client, **options)
+    assert_same_result(here, there, tmp_path / "here", tmp_path / "there")
+    assert there.certificate is not None
+    assert there.certificate == here.certificate
+    assert there.certificate.counted == 60
 
 
 def test_the_result_is_that_of_one_machine_also_when_a_worker_dies(client, folder, tmp_path):

@@ -41,6 +41,11 @@ COMMANDS = {  # name -> (where it lives, one line of help, an example)
         "Correct labels from predicted probabilities.",
         "correct table.parquet --output corrected.parquet",
     ),
+    "ask": (
+        "adacorr.cli.ask:ask",
+        "Say which rows a person should look at.",
+        "ask table.parquet --n 50 --output questions.csv",
+    ),
     "fit": (
         "adacorr.cli.fit:fit",
         "Train on noisy labels and correct them.",

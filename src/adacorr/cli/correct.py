@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json as json_format
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from adacorr.cli.invocation import command_line
+from adacorr.cli.table_options import files, one_input, request
 from adacorr.core.validation import InputError
 from adacorr.files import temporary_sibling
 
@@ -42,6 +42,8 @@ def correct(
     transition: Path | None = None,
     max_flip_error: float | None = None,
     normalize: bool = False,
+    verified: Path | None = None,
+    seed: int = 0,
     dry_run: bool = False,
     overwrite: bool = False,
     run_dir: Path | None = None,
@@ -98,6 +100,12 @@ def correct(
         With "auto": apply only changes whose probability of being wrong is below this.
     normalize
         Accept rows that do not sum to 1 (tolerance 0.01) and divide them by their sum.
+    verified
+        Answers of people: a CSV or parquet file with columns row (or id) and label, for example
+        one that adacorr ask wrote. They choose the rule, their rows keep their label, and what
+        they prove is printed.
+    seed
+        With --verified: the seed of adacorr ask.
     dry_run
         Say what would change and write nothing.
     overwrite
@@ -117,23 +125,18 @@ def correct(
         Print nothing but errors.
     """
     from adacorr.cli.outputs import check_new
-    from adacorr.correction import Request, Settings, correct_table
+    from adacorr.correction import Settings, correct_table
 
-    inputs = _inputs(source, labels, probs)
+    inputs = one_input(source, labels, probs)
     _check_outputs(output, dry_run, run_dir, report)
     _check_apart(output, run_dir, report)
     for path in (output, report):
         if path is not None and not dry_run:
-            check_new(path, overwrite, *_files(inputs))
-    columns = Request(
-        label_column,
-        probs_column,
-        _split(class_columns),
-        _classes(classes),
-        _pair(top_k_columns),
-        n_classes,
+            check_new(path, overwrite, *files(inputs))
+    columns = request(label_column, probs_column, class_columns, classes, top_k_columns, n_classes)
+    settings = Settings(
+        _delta(delta), _array(transition), max_flip_error, normalize, verified, seed
     )
-    settings = Settings(_delta(delta), _array(transition), max_flip_error, normalize)
     with _terminated_like_interrupted(), _run_folder(run_dir, report, inputs) as folder:
         with _progress(quiet or json) as progress, _client(engine, scheduler) as client:
             result = correct_table(
@@ -155,14 +158,6 @@ def correct(
         print(_as_text(result, settings, written, dry_run))
 
 
-def _inputs(source: str | None, labels: Path | None, probs: Path | None) -> str | tuple[Path, Path]:
-    if source and labels is None and probs is None:
-        return source
-    if source is None and labels is not None and probs is not None:
-        return labels, probs
-    raise InputError("expected INPUT, or --labels and --probs together, got something else")
-
-
 def _check_outputs(
     output: str | None, dry_run: bool, run_dir: Path | None, report: Path | None
 ) -> None:
@@ -172,17 +167,6 @@ def _check_outputs(
         raise InputError("expected --output PATH (or --dry-run to write nothing), got neither")
     if report is not None and not report.parent.is_dir():
         raise InputError(f"{report}: expected an existing output folder, got no {report.parent}")
-
-
-def _files(inputs: str | tuple[Path, Path]) -> Iterable[Path]:
-    """The files on this machine that an output must not replace."""
-    from adacorr.tables.remote import is_url, without_file_scheme
-    from adacorr.tables.sources import files_behind
-
-    if isinstance(inputs, tuple):
-        return inputs
-    place = without_file_scheme(inputs)
-    return [] if is_url(place) else [Path(str(file)) for file in files_behind(place)]
 
 
 def _check_apart(output: str | None, run_dir: Path | None, report: Path | None) -> None:
@@ -199,29 +183,6 @@ def _check_apart(output: str | None, run_dir: Path | None, report: Path | None) 
         if path in seen:
             raise InputError(f"{option}: expected another place than {seen[path]}, got {place}")
         seen[path] = option
-
-
-def _split(text: str | None) -> list[str] | None:
-    """``a,b`` -> names; quotes protect commas, as in CSV."""
-    return None if text is None else next(csv.reader([text], skipinitialspace=True), [])
-
-
-def _classes(text: str | None) -> list[str] | None:
-    if text is None or not text.endswith(".txt"):
-        return _split(text)
-    try:
-        return Path(text).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{text}: expected one class name per line, got: {error}") from None
-
-
-def _pair(text: str | None) -> tuple[str, str] | None:
-    names = _split(text)
-    if names is None:
-        return None
-    if len(names) != 2:
-        raise InputError(f"--top-k-columns: expected two columns, got {text!r}")
-    return names[0], names[1]
 
 
 def _delta(text: str) -> Any:
@@ -381,6 +342,7 @@ def _as_json(result: TableResult, written: list[str]) -> str:
             ],
             "rule": result.summary,
             "seconds": round(result.seconds, 3),
+            "certificate": None if result.certificate is None else result.certificate.to_dict(),
             "written": written,
         },
         default=_plain,
@@ -415,6 +377,8 @@ def _as_text(result: TableResult, settings: Settings, written: list[str], dry_ru
         )
     if settings.max_flip_error is not None:
         lines.append(f"withheld for review: {stats.review:,}")
+    if result.certificate is not None:
+        lines += [f"proved: {result.certificate.sentence}", f"  ({result.certificate.basis})"]
     lines += _suspect_lines(result)
     if result.summary.get("note"):
         lines.append(f"note: {result.summary['note']}")

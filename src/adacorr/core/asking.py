@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.answers import encode_answers
 from adacorr.core.sampling import priority
+from adacorr.core.sparse import TopK
 from adacorr.core.validation import (
     check_count,
     check_pred_probs,
@@ -37,13 +38,14 @@ FIRST = 60
 LAST_KEY = np.uint64(2**64 - 1)
 
 
-def is_disputed(codes: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> NDArray[np.bool_]:
+def is_disputed(codes: NDArray[np.int64], pred_probs: Any) -> NDArray[np.bool_]:
     """Where the most probable class (the first of ties) is not the given label.
 
     >>> is_disputed(np.array([0, 0]), np.array([[0.9, 0.1], [0.2, 0.8]]))
     array([False,  True])
     """
-    return pred_probs.argmax(axis=1) != codes
+    listed = isinstance(pred_probs, TopK)
+    return (pred_probs.best()[0] if listed else pred_probs.argmax(axis=1)) != codes
 
 
 def order_key(rows: NDArray[np.integer], seed: int = 0) -> NDArray[np.uint64]:

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.answers import Answers
-from adacorr.core.asking import AGREED, DISPUTED, FIRST, LAST_KEY, order_key
+from adacorr.core.asking import AGREED, DISPUTED, FIRST, LAST_KEY, is_disputed, order_key
+from adacorr.core.lrt import Decision
 from adacorr.core.sequences import Part, least_marked, most_marked
 from adacorr.core.validation import check_count, check_number
 
@@ -110,6 +111,20 @@ class Tally:
 
 
 _PER_ANSWER = ("stratum", "key", "answer", "given", "proposed")
+
+
+def tallied(
+    given: NDArray[np.int64],
+    pred_probs: Any,
+    decision: Decision,
+    answers: Answers,
+    seed: int = 0,
+    first_row: int = 0,
+) -> Tally:
+    """Of a rule's decision, before verified labels are in place."""
+    proposed = np.where(decision.flipped, decision.suggested, given)
+    disputed = is_disputed(given, pred_probs)
+    return Tally.of(given, proposed, disputed, answers, seed=seed, first_row=first_row)
 
 
 @dataclass(frozen=True)

@@ -72,15 +72,15 @@ def survey_files(
     layout: Layout,
     *,
     batch_rows: int,
-    normalize: bool,
     progress: Callable[[int], None],
+    **options: Any,
 ) -> list[Survey]:
-    """The first pass, file by file; the survey of each in order."""
+    """The first pass, file by file; the survey of each in order. `options` are its own."""
     counts = [source.n_rows for source in sources if source.n_rows is not None]
     if len(counts) < len(sources):  # CSV: only reading tells
         counts = _map(client, partial(_count, layout=layout, batch_rows=batch_rows), sources)
     starts = [sum(counts[:i]) for i in range(len(counts))]
-    options = {"batch_rows": batch_rows, "normalize": normalize, "cutoff": sure_cutoff(sum(counts))}
+    options |= {"batch_rows": batch_rows, "cutoff": sure_cutoff(sum(counts))}
     work = partial(_survey, layout=layout, options=options)
     items = list(zip(sources, starts, strict=True))
     return _map(client, work, items, lambda survey: progress(survey.rows))
@@ -91,10 +91,11 @@ def correct_files(
     sources: Sequence[Source],
     plan: Plan,
     targets: Sequence[Target | None],
+    starts: Sequence[int],
     progress: Callable[[int], None],
 ) -> list[Stats]:
     """The second pass, file by file; the counts of each in order."""
-    items = list(zip(sources, targets, strict=True))
+    items = list(zip(sources, targets, starts, strict=True))
     return _map(client, _correct, items, lambda stats: progress(stats.rows), shared=plan)
 
 
@@ -107,13 +108,15 @@ def _survey(item: tuple[Source, int], *, layout: Layout, options: dict[str, Any]
     return survey_source(source, layout, start, **options)
 
 
-def _correct(item: tuple[Source, Target | None], plan: Plan) -> Stats:
+def _correct(item: tuple[Source, Target | None, int], plan: Plan) -> Stats:
     from adacorr.correction.tables import correct_file
 
-    source, target = item
+    source, target, start = item
     if target is None:
-        return reduce(Stats.merge, correct_source(source, plan, lambda done: None), Stats())
-    return reduce(Stats.merge, correct_file(source, plan, target), Stats())
+        parts = correct_source(source, plan, lambda done: None, start)
+    else:
+        parts = correct_file(source, plan, target, start=start)
+    return reduce(Stats.merge, parts, Stats())
 
 
 def _map(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.answers import Answers, settled
+from adacorr.core.certify import Tally, tallied
 from adacorr.core.lrt import Decision, Rule
 from adacorr.core.sparse import DENSE_CLASSES, TopK, TopKRule, check_largest, complete
 from adacorr.core.validation import RowError
@@ -41,6 +43,8 @@ class Plan:
     normalize: bool
     batch_rows: int
     typed: bool = False  # text columns become numbers: a CSV that is written as parquet
+    answers: Answers | None = None  # of people; None: nobody was asked
+    seed: int = 0  # of the order in which rows are asked
 
     @property
     def lists_only(self) -> bool:
@@ -79,6 +83,7 @@ class Stats:
     pairs : how many labels changed from which class to which.
     suspects : the most doubtful rows, most doubtful first.
     expected_wrong_flips, expected_missed_errors : sums of the rule's own doubt; None without one.
+    tally : what answers show of the rows; None where nobody was asked.
     """
 
     rows: int = 0
@@ -88,6 +93,7 @@ class Stats:
     suspects: tuple[Suspected, ...] = ()
     expected_wrong_flips: float | None = None
     expected_missed_errors: float | None = None
+    tally: Tally | None = None
 
     def merge(self, other: Stats) -> Stats:
         return Stats(
@@ -98,10 +104,17 @@ class Stats:
             most_doubtful([*self.suspects, *(one.moved(self.rows) for one in other.suspects)]),
             _add(self.expected_wrong_flips, other.expected_wrong_flips),
             _add(self.expected_missed_errors, other.expected_missed_errors),
+            _merged(self.tally, other.tally),
         )
 
     @classmethod
-    def of(cls, codes: NDArray[np.int64], decision: Decision, n_classes: int) -> Stats:
+    def of(
+        cls,
+        codes: NDArray[np.int64],
+        decision: Decision,
+        n_classes: int,
+        tally: Tally | None = None,
+    ) -> Stats:
         flipped = decision.flipped
         pairs = PairCounts.of(codes[flipped] * n_classes + decision.suggested[flipped])
         wrong = missed = None
@@ -110,7 +123,7 @@ class Stats:
             wrong, missed = float(doubt[flipped].sum()), float(doubt[~flipped].sum())
         review = 0 if decision.review is None else int(decision.review.sum())
         suspects = most_doubtful(_suspected(codes, decision))
-        return cls(len(codes), int(flipped.sum()), review, pairs, suspects, wrong, missed)
+        return cls(len(codes), int(flipped.sum()), review, pairs, suspects, wrong, missed, tally)
 
 
 def _suspected(codes: NDArray[np.int64], decision: Decision) -> list[Suspected]:
@@ -129,6 +142,10 @@ def most_doubtful(found: Sequence[Suspected]) -> tuple[Suspected, ...]:
     return tuple(sorted(found, key=lambda one: (-one.suspicion, one.row))[:SUSPECTS])
 
 
+def _merged(a: Tally | None, b: Tally | None) -> Tally | None:
+    return b if a is None else a if b is None else a.merge(b)
+
+
 def _add(a: float | None, b: float | None) -> float | None:
     return b if a is None else a if b is None else a + b
 
@@ -141,23 +158,28 @@ class Corrected:
     codes: NDArray[np.int64]
     pred_probs: NDArray[np.floating] | TopK
     decision: Decision
+    tally: Tally | None = None
 
 
 def correct_source(
-    source: Source, plan: Plan, write: Callable[[Corrected], None]
+    source: Source, plan: Plan, write: Callable[[Corrected], None], start: int = 0
 ) -> Generator[Stats]:
-    """Correct one file batch by batch, handing each batch to `write`; yields its counts."""
+    """Correct one file batch by batch, handing each batch to `write`; yields its counts.
+
+    `start` is the number of its first row in the whole input.
+    """
     row = 0
     for batch in ahead(source.batches(None, plan.batch_rows)):
         if batch.num_rows:
-            done = correct_batch(batch, Place(source, plan.layout, row), plan, source.kept)
+            place = Place(source, plan.layout, row)
+            done = correct_batch(batch, place, plan, source.kept, start + row)
             write(done)
             row += batch.num_rows
-            yield Stats.of(done.codes, done.decision, len(plan.codec.names))
+            yield Stats.of(done.codes, done.decision, len(plan.codec.names), done.tally)
 
 
 def correct_batch(
-    batch: pa.RecordBatch, place: Place, plan: Plan, kept: Sequence[str]
+    batch: pa.RecordBatch, place: Place, plan: Plan, kept: Sequence[str], first_row: int = 0
 ) -> Corrected:
     """The batch with its new columns; rows were checked by the survey, labels are again."""
     import pyarrow as pa
@@ -170,6 +192,10 @@ def correct_batch(
         decision = plan.rule.decide(codes, f)
     except RowError as error:
         raise place.of(error) from None
+    tally = None
+    if plan.answers is not None:
+        tally = tallied(codes, f, decision, plan.answers, plan.seed, first_row)
+        decision = settled(decision, codes, plan.answers, first_row)
     columns = {name: batch.column(name) for name in kept}
     if plan.typed:
         columns |= _typed(columns, read, plan)
@@ -184,7 +210,7 @@ def correct_batch(
         columns["adacorr_suspicion"] = from_numpy(decision.suspicion)
     if decision.review is not None:
         columns["adacorr_review"] = from_numpy(decision.review)
-    return Corrected(pa.record_batch(columns), codes, f, decision)
+    return Corrected(pa.record_batch(columns), codes, f, decision, tally)
 
 
 def _typed(

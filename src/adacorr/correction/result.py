@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from adacorr.core.certify import Certificate
 from adacorr.correction.process import Stats
 from adacorr.labels import Codec
 from adacorr.tables.layout import Layout
@@ -23,6 +24,7 @@ class TableResult:
     summary : what the rule says of itself, in plain values.
     layout : which columns were used.
     seconds : wall time.
+    certificate : what answers prove of the result; None where nobody was asked.
     """
 
     stats: Stats
@@ -32,6 +34,7 @@ class TableResult:
     summary: dict[str, Any]
     layout: Layout
     seconds: float
+    certificate: Certificate | None = None
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_CUTOFF = 2**64 - 1
+NOBODY = np.empty(0, dtype=np.int64)
 _MAX_PIECES = 256
 
 
@@ -42,18 +43,22 @@ class Sample:
     path = probs_path = Path("sample")  # its rows have been checked: no message shows this
 
     @classmethod
-    def of(cls, parts: Sequence[Sample]) -> Sample:
-        """The smallest hashes of all parts, in order of the rows."""
+    def joined(cls, parts: Sequence[Sample]) -> Sample:
+        """All rows of all parts, in order of the rows."""
         import pyarrow as pa
 
         index = np.concatenate([part.index for part in parts])
         labels = pa.concat_arrays([part.labels for part in parts])
-        f = _concatenate([part.pred_probs for part in parts])
-        whole = cls(index, labels, f)
-        size = _sample_size(f)
-        if len(index) > size:
-            return whole.take(np.sort(np.argpartition(priority(index), size - 1)[:size])).ordered()
-        return whole.ordered()
+        return cls(index, labels, _concatenate([part.pred_probs for part in parts])).ordered()
+
+    @classmethod
+    def of(cls, parts: Sequence[Sample]) -> Sample:
+        """The smallest hashes of all parts, in order of the rows."""
+        whole = cls.joined(parts)
+        size = _sample_size(whole.pred_probs)
+        if len(whole.index) <= size:
+            return whole
+        return whole.take(np.sort(np.argpartition(priority(whole.index), size - 1)[:size]))
 
     @property
     def full(self) -> bool:
@@ -82,6 +87,7 @@ class Survey:
     seen : each distinct text label and where it was first met; empty for integer labels.
     integers : the label column holds integers.
     chosen : rows to fit a rule on, in pieces; none of a small part of a large input, perhaps.
+    answered : rows that people gave answers on, in pieces.
     """
 
     rows: int = 0
@@ -89,6 +95,7 @@ class Survey:
     seen: dict[str, Sighting] = field(default_factory=dict)
     integers: bool = False
     chosen: tuple[Sample, ...] = ()
+    answered: tuple[Sample, ...] = ()
 
     def merge(self, other: Survey) -> Survey:
         """Of another part of the input; neither part may depend on the order."""
@@ -100,6 +107,7 @@ class Survey:
             n_classes=max(self.n_classes, other.n_classes),
             seen={**other.seen, **self.seen},
             chosen=_bounded((*self.chosen, *other.chosen)),
+            answered=(*self.answered, *other.answered),
         )
 
     @property
@@ -134,12 +142,20 @@ class Survey:
 class Surveyor:
     """Surveys one file, or any run of rows, batch by batch."""
 
-    def __init__(self, layout: Layout, *, normalize: bool, cutoff: int = NO_CUTOFF) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        normalize: bool,
+        cutoff: int = NO_CUTOFF,
+        answered: NDArray[np.int64] = NOBODY,
+    ) -> None:
         self._layout = layout
         self._normalize = normalize
         self._survey = Survey()
         self._codec: Codec | None = None
         self._cutoff = np.uint64(cutoff)
+        self._answered = answered  # ascending row numbers in the whole input
 
     def add(self, batch: pa.RecordBatch, place: Place, first_row: int) -> None:
         """Take in a batch; `first_row` is its place in the whole input, `place` in its file."""
@@ -159,7 +175,8 @@ class Surveyor:
         else:
             self._note_new(labels, place, k)
         chosen = self._choose(labels, f, first_row)
-        self._survey = Survey(self._survey.rows + len(f), k, seen, integers, chosen)
+        answered = self._with_answered(labels, f, first_row)
+        self._survey = Survey(self._survey.rows + len(f), k, seen, integers, chosen, answered)
 
     def _integer_codec(self, k: int) -> Codec:
         """Kept from batch to batch: 20,000 names take longer to make than a batch to check."""
@@ -210,6 +227,16 @@ class Surveyor:
             self._cutoff = priority(chosen[0].index).max()
         return chosen
 
+    def _with_answered(
+        self, labels: pa.Array, f: NDArray[np.floating] | TopK, first_row: int
+    ) -> tuple[Sample, ...]:
+        """The answered rows so far and those of this batch."""
+        first, last = np.searchsorted(self._answered, [first_row, first_row + len(f)])
+        if first == last:
+            return self._survey.answered
+        whole = Sample(np.arange(first_row, first_row + len(f)), labels, f)
+        return (*self._survey.answered, whole.take(self._answered[first:last] - first_row))
+
     def result(self) -> Survey:
         return self._survey
 
@@ -255,10 +282,12 @@ def survey_source(
     batch_rows: int,
     normalize: bool,
     cutoff: int = NO_CUTOFF,
+    answered: NDArray[np.int64] = NOBODY,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Survey:
     """One file; `first_row` is its place in the whole input, `cutoff` see :func:`sure_cutoff`."""
-    surveyor, row = Surveyor(layout, normalize=normalize, cutoff=cutoff), 0
+    surveyor = Surveyor(layout, normalize=normalize, cutoff=cutoff, answered=answered)
+    row = 0
     for batch in ahead(source.batches(layout.needed, batch_rows)):
         if batch.num_rows:
             surveyor.add(batch, Place(source, layout, row), first_row + row)

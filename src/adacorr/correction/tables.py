@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core import kernel
+from adacorr.core.asking import check_seed
+from adacorr.core.certify import certify
 from adacorr.core.lrt import Rule
 from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
@@ -28,7 +30,14 @@ from adacorr.correction.process import Corrected, Plan, Stats, correct_source
 from adacorr.correction.result import TableResult
 from adacorr.correction.rundir import RunSink, row_names, write_config
 from adacorr.correction.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_sink, paced, writing
-from adacorr.correction.survey import NO_CUTOFF, Survey, sure_cutoff, survey_source
+from adacorr.correction.survey import (
+    NO_CUTOFF,
+    NOBODY,
+    Survey,
+    sure_cutoff,
+    survey_source,
+)
+from adacorr.correction.verified import Verified
 from adacorr.files import atomic_folder
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.runs.manifest import sealed
@@ -68,6 +77,8 @@ class Settings:
     T: ArrayLike | None = None
     max_flip_error: float | None = None
     normalize: bool = False
+    verified: Any = None
+    rng: int = 0
 
 
 def correct_table(
@@ -92,7 +103,9 @@ def correct_table(
         files; otherwise the suffix decides between parquet and CSV, and .npy (for .npy input)
         holds the corrected labels alone.
     columns : which columns hold labels and probabilities; found by name and type otherwise.
-    settings : delta, T, max_flip_error, normalize as in :func:`adacorr.correct`.
+    settings : delta, T, max_flip_error, normalize, verified and rng as in
+        :func:`adacorr.correct`; verified may be a CSV or parquet file with columns row (or id) and
+        label.
     run_dir : also write a run directory there, for the report and the review page.
     client : of a Dask cluster, which then reads and writes the files; all workers must see them.
     command : recorded in the run directory.
@@ -105,17 +118,24 @@ def correct_table(
         source, output = _absolute(source), _absolute(output)
     request, settings = columns or Request(), settings or Settings()
     many = not isinstance(source, tuple) and is_many(source)
-    sources = _open(source)
+    sources = open_inputs(source)
     stamps = _stamps(sources)
     target = None if output is None else Remote(str(output)) if is_url(output) else Path(output)
     folder = None if run_dir is None else Path(run_dir)
     if client is not None:
         _check_cluster(source, folder)
     _check_places(source, sources, target, folder, many)
-    layout = _layout(sources, request)
-    rows = batch_rows or _batch_rows(sources, layout)
-    survey = _survey(sources, layout, settings, rows, progress, client)
+    layout = common_layout(sources, request)
+    rows = batch_rows or rows_per_batch(sources, layout)
+    verified = Verified.of(settings.verified)
+    asked = None if verified is None else verified.rows(sources)
+    survey, starts = survey_all(
+        sources, layout, rows, progress, client, normalize=settings.normalize, answered=asked
+    )
     plan, noise = _plan(survey, layout, settings, rows, _typed(sources, target))
+    if verified is not None and asked is not None:
+        answers = verified.answers(asked, survey.rows, plan.codec)
+        plan = replace(plan, answers=answers, seed=check_seed(settings.rng))
     if folder is not None and len(plan.codec.names) > MAX_RUN_CLASSES:
         got = f"{len(plan.codec.names):,}; write --output alone"
         wanted = f"at most {MAX_RUN_CLASSES:,} classes in a run directory or report"
@@ -123,14 +143,18 @@ def correct_table(
 
     def result(stats: Stats) -> TableResult:
         spent = time.perf_counter() - began
-        return TableResult(stats, plan.codec, *noise, plan.rule.summary, layout, spent)
+        proved = None
+        if stats.tally is not None:
+            proved = certify(stats.tally, family_size=plan.rule.summary.get("family_size", 1))
+        return TableResult(stats, plan.codec, *noise, plan.rule.summary, layout, spent, proved)
 
     def describe(path: Path, stats: Stats) -> None:
         files = [] if client or is_url(source) else [Path(str(s.path)) for s in sources]
         write_config(path, result(stats), source, sources[0], settings.delta, command, files)
 
     outputs = _Outputs(target, folder, many, client)
-    return result(_write(sources, stamps, plan, outputs, survey.rows, progress, describe))
+    read = Inputs(sources, starts, stamps, survey.rows)
+    return result(_write(read, plan, outputs, progress, describe))
 
 
 def correct_file(
@@ -138,10 +162,12 @@ def correct_file(
     plan: Plan,
     target: Target,
     also: Callable[[Corrected], None] | None = None,
+    start: int = 0,
 ) -> Generator[Stats]:
     """Correct one file into where `target` says; counts of each batch.
 
-    `also` gets every batch too. Counts merge: ``reduce(Stats.merge, correct_file(...))``.
+    `start` is the number of its first row in the whole input; `also` gets every batch too. Counts
+    merge: ``reduce(Stats.merge, correct_file(...))``.
     """
     with writing(target.output), arriving(target) as temporary:
         sink = open_sink(temporary, target.output, source, plan)
@@ -155,10 +181,10 @@ def correct_file(
                 if also is not None:
                     also(done)
 
-            yield from correct_source(source, plan, both)
+            yield from correct_source(source, plan, both, start)
 
 
-def _open(source: str | Path | tuple[str | Path, str | Path]) -> list[Source]:
+def open_inputs(source: str | Path | tuple[str | Path, str | Path]) -> list[Source]:
     if isinstance(source, tuple):
         return [open_arrays(Path(source[0]), Path(source[1]))]
     return open_sources(source)
@@ -244,7 +270,7 @@ def _has_files(path: Path) -> bool:
     return next(path.iterdir(), None) is not None
 
 
-def _layout(sources: Sequence[Source], request: Request) -> Layout:
+def common_layout(sources: Sequence[Source], request: Request) -> Layout:
     """The same columns in every file."""
     layout = find_layout(sources[0].types, str(sources[0].path), request)
     for source in sources[1:]:
@@ -258,7 +284,7 @@ def _layout(sources: Sequence[Source], request: Request) -> Layout:
     return replace(layout, order=stated_order(sources[0], layout.label))
 
 
-def _batch_rows(sources: Sequence[Source], layout: Layout) -> int:
+def rows_per_batch(sources: Sequence[Source], layout: Layout) -> int:
     """So many that a batch stays small in memory, whatever the number of classes."""
     for source in sources:
         for batch in source.batches(layout.needed, 1):
@@ -270,20 +296,24 @@ def _batch_rows(sources: Sequence[Source], layout: Layout) -> int:
     raise InputError(f"{sources[0].path}: expected at least one row, got none")
 
 
-def _survey(
+def survey_all(
     sources: Sequence[Source],
     layout: Layout,
-    settings: Settings,
     rows: int,
     progress: Progress,
     client: Client | None,
-) -> Survey:
+    *,
+    normalize: bool,
+    answered: NDArray[np.int64] | None = None,
+) -> tuple[Survey, list[int]]:
+    """The first pass over all files, and the number of the first row of each."""
     counts = [source.n_rows for source in sources]
     total = None if None in counts else sum(n for n in counts if n is not None)
     options: dict[str, Any] = {
         "batch_rows": rows,
-        "normalize": settings.normalize,
+        "normalize": normalize,
         "progress": lambda done: progress("checking", done, total),
+        "answered": NOBODY if answered is None else np.unique(answered),
     }
     cutoff = NO_CUTOFF if total is None else sure_cutoff(total)
     elsewhere = None
@@ -291,7 +321,7 @@ def _survey(
         from adacorr.correction import cluster
 
         elsewhere = iter(cluster.survey_files(client, sources, layout, **options))
-    survey = Survey()
+    survey, starts = Survey(), []
     for source in sources:
         if elsewhere is not None:
             part = next(elsewhere)
@@ -303,8 +333,9 @@ def _survey(
                 f"{source.path}: expected {survey.n_classes} probabilities per row as in the "
                 f"files before, got {part.n_classes}"
             )
+        starts.append(survey.rows)
         survey = survey.merge(part)
-    return survey
+    return survey, starts
 
 
 def _plan(
@@ -349,6 +380,23 @@ def _typed(sources: Sequence[Source], output: Path | Remote | None) -> bool:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """The files, as the first pass left them.
+
+    Attributes
+    ----------
+    starts : the number of the first row of each in the whole input.
+    stamps : what changes when one of them is replaced.
+    rows : of all together.
+    """
+
+    sources: Sequence[Source]
+    starts: Sequence[int]
+    stamps: Mapping[Path, Stamp]
+    rows: int
+
+
+@dataclass(frozen=True)
 class _Outputs:
     """Where the second pass writes (None where it does not), and who runs it."""
 
@@ -359,15 +407,14 @@ class _Outputs:
 
 
 def _write(
-    sources: Sequence[Source],
-    stamps: Mapping[Path, Stamp],
+    inputs: Inputs,
     plan: Plan,
     outputs: _Outputs,
-    rows: int,
     progress: Progress,
     describe: Callable[[Path, Stats], None],
 ) -> Stats:
     """The second pass. Outputs take their names at the very end, and only if all went well."""
+    sources, rows = inputs.sources, inputs.rows
     with ExitStack() as stack:
         run_folder = also = None
         ends: Sequence[Target | None] = [None] * len(sources)
@@ -383,7 +430,7 @@ def _write(
             also = stack.enter_context(completing(sink, outputs.run_dir))
         stats = Stats()
         # closing: an interrupt must unwind the parts now, not when they are collected
-        with closing(_parts(sources, plan, ends, also, outputs.client, progress, rows)) as parts:
+        with closing(_parts(inputs, plan, ends, also, outputs.client, progress)) as parts:
             for part in parts:
                 stats = stats.merge(part)
         if stats.rows != rows:
@@ -392,7 +439,7 @@ def _write(
                 "the input changed while it was read"
             )
         for path, now in _stamps(sources).items():
-            if now != stamps[path]:
+            if now != inputs.stamps[path]:
                 raise InputError(f"{path}: expected the same file in both passes, got another")
         if run_folder is not None:
             describe(run_folder, stats)
@@ -400,27 +447,27 @@ def _write(
 
 
 def _parts(
-    sources: Sequence[Source],
+    inputs: Inputs,
     plan: Plan,
     ends: Sequence[Target | None],
     also: Callable[[Corrected], None] | None,
     client: Client | None,
     progress: Progress,
-    rows: int,
 ) -> Generator[Stats]:
     """Counts of every batch, or of every file if a cluster did them, in order."""
+    sources, starts, rows = inputs.sources, inputs.starts, inputs.rows
     if client is not None:
         from adacorr.correction import cluster
 
         yield from cluster.correct_files(
-            client, sources, plan, ends, lambda done: progress("correcting", done, rows)
+            client, sources, plan, ends, starts, lambda done: progress("correcting", done, rows)
         )
         return
-    for source, end in zip(sources, ends, strict=True):
+    for source, end, start in zip(sources, ends, starts, strict=True):
         if end is None:
-            one = correct_source(source, plan, also or (lambda done: None))
+            one = correct_source(source, plan, also or (lambda done: None), start)
         else:
-            one = correct_file(source, plan, end, also)
+            one = correct_file(source, plan, end, also, start)
         with closing(one) as parts:
             for part in parts:
                 progress("correcting", part.rows, rows)

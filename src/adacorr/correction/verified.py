@@ -1,0 +1,117 @@
+"""Answers of people as files and mappings, before the classes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.answers import Answers, class_codes, encode_pairs
+from adacorr.core.validation import InputError
+from adacorr.labels import Codec
+from adacorr.tables.sources import Source, open_sources
+
+ROW_NAMES = ("row", "index", "id")
+LABEL_NAMES = ("label", "answer", "verified", "verified_label", "choice")
+_BATCH = 1 << 16
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Which row, or which entry of a column of ids, was said to be what.
+
+    Attributes
+    ----------
+    keys : row numbers, or ids as text.
+    labels : one answer per key; "cannot tell" is one.
+    id_column : the column of the table that holds the ids; None for row numbers.
+    """
+
+    keys: tuple[Any, ...]
+    labels: tuple[Any, ...]
+    id_column: str | None = None
+
+    @classmethod
+    def of(cls, verified: Any) -> Verified | None:
+        """From ``{row: label}``, or a CSV or parquet file with columns row (or id) and label."""
+        if verified is None or isinstance(verified, Verified):
+            return verified
+        if isinstance(verified, Mapping):
+            return cls(tuple(verified), tuple(verified.values()))
+        if isinstance(verified, str | Path):
+            return read_verified(Path(verified))
+        raise InputError(
+            f"verified: expected {{row: label}} or a file, got {type(verified).__name__}"
+        )
+
+    def rows(self, sources: Sequence[Source]) -> NDArray[np.int64]:
+        """Row numbers in the whole input, in the order of the keys."""
+        if self.id_column is not None:
+            return _rows_of_ids([str(key) for key in self.keys], self.id_column, sources)
+        try:
+            return np.array([int(key) for key in self.keys], dtype=np.int64)
+        except (TypeError, ValueError):
+            bad = next(key for key in self.keys if not str(key).strip().isdecimal())
+            raise InputError(f"verified: expected row numbers, got {bad!r}") from None
+
+    def answers(self, rows: NDArray[np.int64], n_rows: int, codec: Codec) -> Answers:
+        """As class indices, once the classes are known."""
+        pairs = zip(rows.tolist(), self.labels, strict=True)
+        return encode_pairs(pairs, n_rows, class_codes(codec))
+
+
+def read_verified(path: Path) -> Verified:
+    """A CSV or parquet file with a column row (or id) and a column label; empty labels are gaps."""
+    (source,) = open_sources(path)
+    key = _column(source, ROW_NAMES)
+    label = _column(source, tuple(name for name in LABEL_NAMES if name != key))
+    keys: list[Any] = []
+    labels: list[Any] = []
+    for batch in source.batches([key, label], _BATCH):
+        for place, said in zip(
+            batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
+        ):
+            if said is not None and str(said).strip():
+                keys.append(place)
+                labels.append(said.strip() if isinstance(said, str) else said)
+    if not keys:
+        raise InputError(f"{path}: expected answers in column {label!r}, got none")
+    return Verified(tuple(keys), tuple(labels), key if key == "id" else None)
+
+
+def _column(source: Source, names: Sequence[str]) -> str:
+    found = next((name for name in names if name in source.types), None)
+    if found is None:
+        got = ", ".join(list(source.types)[:8])
+        raise InputError(
+            f"{source.path}: expected a column {' or '.join(names)}, got columns {got}"
+        )
+    return found
+
+
+def _rows_of_ids(ids: Sequence[str], column: str, sources: Sequence[Source]) -> NDArray[np.int64]:
+    """Where each id stands in the column of the table; each must be there once."""
+    wanted = {name: place for place, name in enumerate(ids)}
+    rows, start = np.full(len(ids), -1, dtype=np.int64), 0
+    for source in sources:
+        if column not in source.types:
+            raise InputError(
+                f"{source.path}: expected a column {column!r} as in the answers, got none"
+            )
+        for batch in source.batches([column], _BATCH):
+            for i, name in enumerate(batch.column(0).to_pylist()):
+                place = wanted.get(str(name))
+                if place is None:
+                    continue
+                if rows[place] >= 0:
+                    raise InputError(f"{source.path}: expected the id {name} once, got it twice")
+                rows[place] = start + i
+            start += batch.num_rows
+    if (rows < 0).any():
+        missing = ids[int((rows < 0).argmax())]
+        raise InputError(f"verified: expected ids of the table, got {missing!r}")
+    return rows[[wanted[name] for name in ids]]

@@ -1,0 +1,77 @@
+"""``adacorr ask`` and answers on the command line."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def animals(tmp_path, monkeypatch):
+    """A table of 200 rows; every fifth label is wrong, and the model knows."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["id,text,label,p_cat,p_dog"]
+    for i in range(200):
+        truth = i % 2
+        given = 1 - truth if i % 5 == 0 else truth
+        p = 0.9 - 0.001 * i if truth == 0 else 0.1 + 0.001 * i / 2
+        rows.append(f"a{i},animal {i},{('cat', 'dog')[given]},{p},{1 - p}")
+    Path("animals.csv").write_text("\n".join(rows) + "\n")
+
+
+def answer(path):
+    """Fill in the questions as a person who knows the truth."""
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["label"] = ("cat", "dog")[int(row["row"]) % 2]
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_ask_answer_correct_and_ask_again(run_cli, animals):
+    code, out, _ = run_cli("ask", "animals.csv", "--n", "40", "--output", "q.csv")
+    assert code == 0
+    assert out.splitlines() == [
+        "40 questions in q.csv",
+        "answer with one of: cat; dog; cannot tell",
+    ]
+    answer("q.csv")
+    code, out, _ = run_cli("correct", "animals.csv", "--verified", "q.csv", "--output", "out.csv")
+    assert code == 0
+    assert "proved: change " in out
+    assert "from 40 answers in random order" in out
+    with open("out.csv", newline="") as file:
+        labels = [row["adacorr_label"] for row in csv.DictReader(file)]
+    with open("q.csv", newline="") as file:
+        asked = [int(row["row"]) for row in csv.DictReader(file)]
+    assert [labels[row] for row in asked] == [("cat", "dog")[row % 2] for row in asked]
+    code, out, _ = run_cli(
+        "ask", "animals.csv", "--n", "5", "--verified", "q.csv", "--output", "next.csv", "--json"
+    )
+    assert code == 0
+    assert not set(asked) & set(json.loads(out)["rows"])
+
+
+def test_json_holds_the_certificate(run_cli, animals):
+    run_cli("ask", "animals.csv", "--output", "q.csv", "--quiet")
+    answer("q.csv")
+    code, out, _ = run_cli("correct", "animals.csv", "--verified", "q.csv", "--dry-run", "--json")
+    found = json.loads(out)["certificate"]
+    assert code == 0
+    assert found["answers"] == found["counted"] == 50
+    assert 0 <= found["wrong_after"] <= found["wrong_before"][1] <= 1
+
+
+def test_nothing_is_overwritten(run_cli, animals):
+    Path("q.csv").write_text("mine")
+    code, _, err = run_cli("ask", "animals.csv", "--output", "q.csv")
+    assert code == 2
+    assert "expected a new file" in err
+    code, _, err = run_cli("ask", "animals.csv", "--output", "animals.csv", "--overwrite")
+    assert code == 2
+    assert "an output other than the input" in err
+    assert Path("q.csv").read_text() == "mine"
