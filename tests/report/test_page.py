@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 import sys
@@ -5,6 +6,8 @@ from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from adacorr.core.certificate import Reliability
@@ -12,6 +15,7 @@ from adacorr.core.validation import InputError
 from adacorr.report import write_report
 from adacorr.report.diagnostics import mismatch
 from adacorr.report.page import render
+from adacorr.report.summary import GALLERY, SUSPECTS
 from adacorr.runs.reader import RunData
 
 NAUGHTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{{ 7*7 }}", "$\\frac$"]
@@ -48,17 +52,17 @@ def test_every_part_is_there(make_run):
         "Likelihood ratio of the labels in doubt",
         "Reliability of the probabilities",
         "Certified radius",
-        "Estimated noise",
+        "Noise matrix",
         "Bound against the model&#39;s error",
         "Convergence during training",
-        "Most certain changes",
-        "Most doubtful changes",
+        "Most suspicious labels",
+        "Changes to check first",
         "Run it again",
         "What such a number assumes",
     ):
         assert title in html, title
     assert "adacorr fit things" in html
-    assert html.count("data:image/png;base64,") == 24  # thumbnails of the digits
+    assert html.count("data:image/png;base64,") == SUSPECTS + GALLERY  # thumbnails of the digits
     assert "threshold δ = 0.9" in html
 
 
@@ -82,7 +86,7 @@ def test_zero_flips_no_probabilities_no_metrics(make_run):
     html = page(make_run(flips=False, probs=False))
     assert "No label was changed" in html
     assert "no change can be wrong" in html
-    assert "none is in doubt" in html  # in place of an empty histogram
+    assert "none is in doubt" not in html
     assert "stores no probabilities" in html
     assert "Convergence" not in html
 
@@ -105,7 +109,7 @@ def test_names_are_text_in_pictures_too(make_run):
 def test_missing_source_is_said(make_run):
     html = page(make_run(data={"source": "/nowhere/at/all.csv"}))
     assert "Samples are not shown" in html
-    assert "Most certain changes" in html
+    assert "Most suspicious labels" in html
 
 
 def test_stored_results_win(make_run):
@@ -121,7 +125,7 @@ def test_why_nothing_was_changed_is_said(make_run):
     run = make_run(flips=False)
     with run.file("config.toml").open("a") as handle:
         handle.write('[result]\nnote = "few samples"\n')
-    assert "The rule's reason: “few samples”" in unescape(page(run))
+    assert "Few samples." in unescape(page(run))
 
 
 def test_the_automatic_rule_is_not_told_as_a_threshold(make_run):
@@ -151,6 +155,92 @@ def test_without_a_run_directory_the_reader_is_told_to_make_one(make_run):
 def test_no_confidence_no_number(make_run):
     html = page(make_run(confidence=False))
     assert "cannot be estimated: this run stores no confidence per label" in html
+
+
+def add_result(run, **entries):
+    lines = [f"{key} = {json.dumps(value)}" for key, value in entries.items()]
+    with run.file("config.toml").open("a") as handle:
+        handle.write("[result]\n" + "\n".join(lines) + "\n")
+
+
+def add_columns(run, **columns):
+    table = pq.read_table(run.file("labels.parquet"))
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    pq.write_table(table, run.file("labels.parquet"))
+
+
+def test_two_readings_come_before_any_number(make_run):
+    run = make_run(flips=False)
+    add_result(
+        run,
+        readings=["the model errs: 0.0% to change", "the labels err: 7.2% to change"],
+        noise_rate_interval=[0.0, 0.289],
+        expected_missed_errors=34.0,
+        note="two readings fit",
+    )
+    html = page(run)
+    assert 'class="alarm"' in html
+    assert html.index("Two readings fit these labels equally well") < html.index("0% to 28.9%")
+    assert "Nothing was changed yet" in html
+    assert "<strong>34</strong> wrong labels are expected" not in html  # no reading, no number
+
+
+def test_many_changes_and_a_poor_model_are_said_first(make_run):
+    html = page(make_run())  # 40% of its labels were drawn at random
+    assert "of all labels were changed" in html
+    assert "Do not take over" in html
+    assert html.index('class="alarm"') < html.index('class="tiles"')
+    assert 'class="alarm"' not in page(make_run("calm", flips=False))
+
+
+def test_warnings_stop_the_reader(make_run):
+    run = make_run(flips=False)
+    add_result(run, warnings=["the classes seem to be <permuted>"])
+    html = page(run)
+    assert "Check the input first" in html
+    assert "The classes seem to be &lt;permuted&gt;." in html
+
+
+def test_suspects_are_shown_changed_or_not_and_never_surer_than_the_rows(make_run):
+    run = make_run(flips=False)
+    n = 300
+    suspicion, other = np.full(n, 0.01), np.arange(n) % 4
+    suspicion[7], other[7] = 0.9999, 3
+    given = pq.read_table(run.file("labels.parquet"))["given"].to_numpy()
+    other = np.where(other == given, (other + 1) % 4, other)
+    add_columns(run, suspicion=suspicion, alternative=other)
+    first = re.search(r'<li class="kept">.*?</li>', page(run), re.S)
+    assert first is not None
+    assert "row 7<" in first.group()
+    assert "over 99% likely wrong" in first.group()
+    assert f"class {other[7]}?" in first.group()
+    assert "100" not in first.group()
+
+
+def test_a_certificate_is_the_first_sentence(make_run):
+    run = make_run()
+    assert "<dd>none</dd>" in page(run)
+    said = {"sentence": "change 3 labels; at most 2.0% wrong after", "basis": "from 60 answers"}
+    run.file("certificate.json").write_text(json.dumps(said))
+    html = page(run)
+    assert "this is proved: change 3 labels; at most 2.0% wrong after." in html
+    assert "from 60 answers" in html
+    run.file("certificate.json").write_text("{}")
+    with pytest.raises(InputError, match=r"certificate\.json: expected a certificate"):
+        page(run)
+
+
+def test_the_theory_folds(make_run):
+    html = page(make_run())
+    folded = html.index("<details>")
+    for title in (
+        "Certified radius",
+        "Theorem 2",
+        "Likelihood ratio of the labels",
+        "Noise matrix",
+    ):
+        assert html.index(title) > folded, title
 
 
 def test_no_bare_error_limit(make_run):
@@ -208,16 +298,13 @@ def test_same_run_same_page(make_run):
 
 def test_row_positions_are_the_runs_own(make_run):
     """`index` names the sample in its source; probabilities are found by row."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     run = make_run(data={"source": "digits"})
     table = pq.read_table(run.file("labels.parquet"))
     moved = pa.array(np.arange(300) + 1000)
     pq.write_table(table.set_column(0, "index", moved), run.file("labels.parquet"))
     html = page(run)
-    assert re.search(r"index 1[0-2]\d\d ·", html)
-    assert html.count("data:image/png;base64,") == 24
+    assert re.search(r"row 1[0-2]\d\d<", html)
+    assert html.count("data:image/png;base64,") == SUSPECTS + GALLERY
 
 
 def test_withheld_changes_are_counted(make_run):

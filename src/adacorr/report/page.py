@@ -17,11 +17,16 @@ from adacorr.files import atomic
 from adacorr.report import diagnostics, figures
 from adacorr.report.figures import Picture
 from adacorr.report.summary import Flip, Summary, sample_rows, summarise
+from adacorr.report.verdict import alarms, known_wrong, next_step, read_found
+from adacorr.report.words import chance, count, share
 from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.runs.samples import Items
 
-THUMBNAIL_SIDE = 112
+THUMBNAIL_SIDE = 160
+LONG_TEXT = 60
+"""A field with more characters is text to read, not a value beside others."""
+_TEXT_SHOWN = 400
 CONFIG_LENGTH = 20_000
 _CONFIG_SECTIONS_WITH_DELTA = ("result", "correct", "method")
 
@@ -46,12 +51,15 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Example:
-    """A changed label as the page shows it."""
+    """A label in doubt as the page shows it."""
 
     flip: Flip
     given: str
-    corrected: str
+    other: str | None
+    wrong: str | None  # how likely the given label is wrong, in words
+    right: str | None  # how likely the label after correction is right
     image: str | None
+    text: str | None
     fields: dict[str, str]
 
 
@@ -92,6 +100,8 @@ def render(data: RunData) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["share"] = share
+    environment.filters["count"] = count
     return environment.get_template("report.html.j2").render(_context(data))
 
 
@@ -99,12 +109,18 @@ def _context(data: RunData) -> dict[str, Any]:
     summary = summarise(data)
     sample = sample_rows(data)
     delta = _delta(data)
-    shown = np.array([flip.index for flip in summary.certain + summary.doubtful], dtype=np.int64)
+    found = read_found(data)
+    shown = np.array([flip.index for flip in summary.suspects + summary.doubtful], dtype=np.int64)
     items = Items(data, shown, THUMBNAIL_SIDE)
     transition = diagnostics.estimate(sample)
     calibration = diagnostics.calibration(sample)
+    noise = _noise_rate(data, transition)
     return {
         "title": _title(data),
+        "todo": next_step(summary, found),
+        "alarms": alarms(data, summary, found, sample),
+        "found": found,
+        "known_wrong": known_wrong(found, noise.value, noise.basis),
         "version": __version__,
         "summary": summary,
         "n_classes": data.n_classes,
@@ -112,11 +128,10 @@ def _context(data: RunData) -> dict[str, Any]:
         "story": _story(data, summary, delta),
         "automatic": _automatic(data),
         "lasting": _lasting(data),
-        "noise": _noise_rate(data, transition),
         "wrong": _expected_wrong(data, summary),
         "missed": data.number("result", "expected_missed_errors") or summary.expected_missed,
         "trained": bool(data.section("method")),
-        "note": _text(data, "result", "note", 500),
+        "note": None if found.open else _text(data, "result", "note", 500),
         "changes": _changes(data, summary),
         "transition": _transition_matrix(data, transition),
         "sample": sample,
@@ -126,7 +141,7 @@ def _context(data: RunData) -> dict[str, Any]:
         "mismatch": None if calibration is None else diagnostics.mismatch(calibration),
         "radius": diagnostics.radius_picture(sample, transition),
         "bounds": diagnostics.bound_picture(sample, transition),
-        "certain": _examples(data, summary.certain, items),
+        "suspects": _examples(data, summary.suspects, items),
         "doubtful": _examples(data, summary.doubtful, items),
         "items_note": items.note(),
         "rerun": _rerun(data),
@@ -292,13 +307,20 @@ def _examples(data: RunData, flips: tuple[Flip, ...], items: Items) -> list[Exam
     shown = []
     for flip in flips:
         item = items.get(flip.index)
+        fields = {k: clean_text(v, _TEXT_SHOWN) for k, v in item.fields.items()}
+        longest = max(fields, key=lambda key: len(fields[key]), default=None)
+        reads = longest is not None and len(fields[longest]) > LONG_TEXT
+        text = fields.pop(longest) if longest is not None and reads else None
         shown.append(
             Example(
                 flip=flip,
                 given=names[flip.given],
-                corrected=names[flip.corrected],
+                other=None if flip.other < 0 else names[flip.other],
+                wrong=chance(flip.suspicion, data.n),
+                right=chance(flip.confidence, data.n),
                 image=None if item.image is None else base64.b64encode(item.image).decode("ascii"),
-                fields={k: clean_text(v, 160) for k, v in list(item.fields.items())[:6]},
+                text=text,
+                fields={k: clean_text(v, 80) for k, v in list(fields.items())[:6]},
             )
         )
     return shown

@@ -12,20 +12,32 @@ from adacorr.runs.reader import Batch, RunData
 
 RATIO_BINS = 50
 GALLERY = 12
-"""How many of the most certain and of the most doubtful flips are shown."""
+"""How many of the most doubtful changes are shown."""
+SUSPECTS = 24
+"""How many of the most suspicious labels are shown, changed or not."""
 SAMPLE_ELEMENTS = 10_000_000
 """Probabilities that the estimates read: the rows beyond are represented by a random sample."""
 
 
 @dataclass(frozen=True)
 class Flip:
-    """One changed label, ready to be shown; `row` counts in the run, `index` in the source."""
+    """One label that is or may be wrong; `row` counts in the run, `index` in the source.
+
+    Attributes
+    ----------
+    other : the class that may be right instead; -1 where the run names none.
+    state : "changed", "withheld" (for a person to look at) or "kept".
+    suspicion : P(the given label is wrong); None where not known.
+    confidence : P(the label after the decision is right); None where not known.
+    """
 
     row: int
     index: int
     given: int
-    corrected: int
+    other: int
+    state: str
     ratio: float
+    suspicion: float | None
     confidence: float | None
 
 
@@ -55,7 +67,8 @@ class Summary:
     highest_flipped : largest ratio that was changed; None without a change.
     expected_wrong : sum of 1 - confidence over the changed labels; None without confidences.
     expected_missed : the same over the labels that were kept.
-    certain, doubtful : examples, most certain and most doubtful first.
+    suspects : the labels most likely to be wrong, changed or not, worst first.
+    doubtful : the changes least likely to be right.
     scores : where the run knows true labels.
     """
 
@@ -71,7 +84,7 @@ class Summary:
     highest_flipped: float | None
     expected_wrong: float | None
     expected_missed: float | None
-    certain: tuple[Flip, ...]
+    suspects: tuple[Flip, ...]
     doubtful: tuple[Flip, ...]
     scores: Scores | None
 
@@ -142,7 +155,7 @@ class _Tally:
     missed: float = 0.0
     has_confidence: bool = False
     flow: Counter[int] = field(default_factory=Counter)
-    certain: list[tuple[float, Flip]] = field(default_factory=list)
+    suspects: list[tuple[float, Flip]] = field(default_factory=list)
     doubtful: list[tuple[float, Flip]] = field(default_factory=list)
     scores: Scores | None = None
 
@@ -200,15 +213,9 @@ class _Tally:
         )
 
     def _add_examples(self, batch: Batch, flipped: NDArray[np.bool_]) -> None:
-        rows = np.flatnonzero(flipped)
-        if len(rows) == 0:
-            return
-        certainty = batch.certainty[rows]
-        for sign, kept in ((-1.0, self.certain), (1.0, self.doubtful)):
-            order = np.argsort(sign * certainty, kind="stable")[:GALLERY]
-            kept += [(sign * float(certainty[j]), _flip_at(batch, int(rows[j]))) for j in order]
-            kept.sort(key=lambda item: (item[0], item[1].row))
-            del kept[GALLERY:]
+        doubt = batch.doubt
+        _keep_first(self.suspects, SUSPECTS, batch, np.flatnonzero(doubt > 0), -doubt)
+        _keep_first(self.doubtful, GALLERY, batch, np.flatnonzero(flipped), batch.certainty)
 
     def finish(self) -> Summary:
         return Summary(
@@ -224,19 +231,39 @@ class _Tally:
             highest_flipped=self.highest if self.n_flipped else None,
             expected_wrong=self.wrong if self.has_confidence else None,
             expected_missed=self.missed if self.has_confidence else None,
-            certain=tuple(flip for _, flip in self.certain),
+            suspects=tuple(flip for _, flip in self.suspects),
             doubtful=tuple(flip for _, flip in self.doubtful),
             scores=self.scores,
         )
 
 
+def _keep_first(
+    kept: list[tuple[float, Flip]],
+    limit: int,
+    batch: Batch,
+    rows: NDArray[np.int64],
+    rank: NDArray[np.float64],
+) -> None:
+    """Add the rows of lowest rank, and let go of what is no longer among the first."""
+    order = rows[np.argsort(rank[rows], kind="stable")[:limit]]
+    kept += [(float(rank[i]), _flip_at(batch, int(i))) for i in order]
+    kept.sort(key=lambda item: (item[0], item[1].row))
+    del kept[limit:]
+
+
 def _flip_at(batch: Batch, i: int) -> Flip:
-    sure = None if batch.confidence is None else float(batch.confidence[i])
+    state = "changed" if batch.flipped[i] else "withheld" if batch.withheld[i] else "kept"
     return Flip(
         row=batch.start + i,
         index=int(batch.index[i]),
         given=int(batch.given[i]),
-        corrected=int(batch.corrected[i]),
+        other=int(batch.other[i]),
+        state=state,
         ratio=float(batch.ratio[i]),
-        confidence=None if sure is None or np.isnan(sure) else sure,
+        suspicion=_known(batch.suspicion, i),
+        confidence=_known(batch.confidence, i),
     )
+
+
+def _known(values: NDArray[np.float64] | None, i: int) -> float | None:
+    return None if values is None or np.isnan(values[i]) else float(values[i])

@@ -30,7 +30,7 @@ BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
 _ROW_BYTES = 48  # of the required columns in memory: what a reader keeps grows with the rows
 _HARMLESS = 64 << 20
-_OPTIONAL = ("confidence", "review", "truth", "suspicion")
+_OPTIONAL = ("confidence", "review", "truth", "suspicion", "alternative")
 _TEXTS = ("id", "content", "decided_by")
 
 
@@ -48,6 +48,7 @@ class Batch:
     withheld: NDArray[np.bool_]  # another class is suggested, but left to a person to apply
     truth: NDArray[np.int64] | None  # -1: unknown
     suspicion: NDArray[np.float64] | None = None  # P(the given label is wrong); NaN: unknown
+    alternative: NDArray[np.int64] | None = None  # the most probable other class; -1: unknown
     decided_by: tuple[str, ...] | None = None  # given, rule or person
     id: tuple[str, ...] | None = None  # the source's own names of the rows
     content: tuple[str, ...] | None = None  # fingerprints of the files behind the rows
@@ -80,6 +81,22 @@ class Batch:
         """How sure a change is, for ordering only: the chance where known, else 1 - ratio."""
         chance = self.chance
         return np.where(np.isnan(chance), 1 - self.ratio, chance)
+
+    @property
+    def doubt(self) -> NDArray[np.float64]:
+        """How doubtful the given label is, for ordering: the suspicion, else from the decision."""
+        from_decision = np.where(self.flipped | self.withheld, self.certainty, 1 - self.ratio)
+        if self.suspicion is None:
+            return from_decision
+        return np.where(np.isnan(self.suspicion), from_decision, self.suspicion)
+
+    @property
+    def other(self) -> NDArray[np.int64]:
+        """What may be right instead of the given label; -1 where the run does not say."""
+        named = np.where(self.suggested != self.given, self.suggested, -1)
+        if self.alternative is None:
+            return named
+        return np.where(named >= 0, named, self.alternative)
 
 
 @dataclass(frozen=True)
@@ -269,6 +286,7 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path, format: 
         withheld=withheld,
         truth=codes("truth", -1) if "truth" in present else None,
         suspicion=_chances(piece, "suspicion", path),
+        alternative=codes("alternative", -1) if "alternative" in present else None,
         decided_by=_texts(piece, "decided_by"),
         id=_texts(piece, "id"),
         content=_texts(piece, "content"),

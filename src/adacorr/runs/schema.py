@@ -46,6 +46,7 @@ COLUMNS = (
     Column("review", "flag", "the change was withheld, for a person to look at"),
     Column("confidence", "number", "estimated P(`corrected` is right); NaN: not known"),
     Column("suspicion", "number", "estimated P(`given` is wrong); NaN: not known"),
+    Column("alternative", "class", "the most probable class other than the given one"),
     Column("decided_by", "text", "given, rule or person: whose word `corrected` is"),
     Column("split", "text", "train or validation: whether the model learnt from the row"),
     Column("truth", "class", "the true class where it is known, for scoring; -1: not known"),

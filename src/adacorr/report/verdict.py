@@ -1,0 +1,137 @@
+"""The first screen: what to do now, what is off, and what is known of the labels as a whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adacorr.core.validation import InputError
+from adacorr.report.summary import Sample, Summary
+from adacorr.report.words import between, share
+from adacorr.runs.reader import RunData, clean_text
+
+MANY_CHANGES = 0.25
+"""A larger share of changed labels is said aloud: right or not, it deserves a look."""
+POOR_MODEL = 0.5
+"""Of the way from naming the largest class to agreeing with every given label."""
+_MAX_CERTIFICATE = 1 << 20
+_SENTENCE = 600
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run says of itself, checked and safe to print."""
+
+    warnings: tuple[str, ...]
+    readings: tuple[str, ...]
+    interval: tuple[float, float] | None
+    issues: tuple[str, ...]
+    certificate: tuple[str, str] | None  # sentence, basis
+
+    @property
+    def open(self) -> bool:
+        """Two explanations fit, and the run could not choose."""
+        return len(self.readings) > 1
+
+
+def read_found(data: RunData) -> Found:
+    """Of the run's configuration and its certificate, if any."""
+    ends = data.section("result").get("noise_rate_interval")
+    known = isinstance(ends, list) and len(ends) == 2 and all(_is_share(end) for end in ends)
+    return Found(
+        warnings=_sentences(data, "result", "warnings"),
+        readings=_sentences(data, "result", "readings"),
+        interval=(float(ends[0]), float(ends[1])) if known else None,  # pyright: ignore
+        issues=_sentences(data, "issues", "sentences"),
+        certificate=_certificate(data),
+    )
+
+
+def next_step(summary: Summary, found: Found) -> str:
+    """One plain sentence: what to do now."""
+    many = summary.n_flipped != 1
+    changes = f"{summary.n_flipped:,} changed label{'s' if many else ''}"
+    if found.warnings:
+        return "Check the input first: something seems to be wrong with it."
+    if found.certificate:
+        return f"A person has answered, and this is proved: {found.certificate[0]}."
+    if found.open:
+        return "Nothing was changed yet: a person's answers to some questions decide what is right."
+    if summary.changed_share > MANY_CHANGES:
+        return f"Do not take over the {changes} unseen: look at a random sample of them first."
+    if summary.n_flipped:
+        return f"Look through the labels below; if you agree, take over the {changes}."
+    if summary.n_withheld:
+        return f"Nothing was changed; {summary.n_withheld:,} labels wait for a person to decide."
+    return "No label was changed: look at the most suspicious ones below, if there are any."
+
+
+def alarms(data: RunData, summary: Summary, found: Found, sample: Sample | None) -> list[str]:
+    """What a reader must know before any number of the page, a sentence or two each."""
+    said = [_sentence(text) for text in found.warnings]
+    if found.open:
+        said.append(
+            "Two readings fit these labels equally well, and the labels alone cannot tell which is "
+            f"true. Either {found.readings[0]}; or {found.readings[1]}."
+        )
+    if summary.changed_share > MANY_CHANGES:
+        said.append(
+            f"{share(summary.changed_share)} of all labels were changed. That is right only if so "
+            "many were wrong; a wrong model or a wrong order of the classes looks the same."
+        )
+    poor = None if found.warnings else poor_model(sample)
+    return [*said, *([poor] if poor else [])]
+
+
+def poor_model(sample: Sample | None) -> str | None:
+    """A model that agrees with the labels little better than naming the largest class does."""
+    if sample is None:
+        return None
+    agrees = float((sample.pred_probs.argmax(axis=1) == sample.labels).mean())
+    largest = float(np.bincount(sample.labels).max() / len(sample.labels))
+    if largest == 1 or (agrees - largest) / (1 - largest) >= POOR_MODEL:
+        return None
+    return (
+        f"The model's first choice is the given label in {share(agrees)} of the rows; always "
+        f"naming the largest class would be it in {share(largest)}. Either the model is poor or "
+        "much of the labels is wrong: do not trust single changes unseen."
+    )
+
+
+def known_wrong(found: Found, estimate: float | None, basis: str) -> tuple[str, str]:
+    """The share of wrong labels: (what is printed large, what is printed below it)."""
+    if found.interval is None:
+        return ("–" if estimate is None else share(estimate)), basis
+    best = "" if estimate is None else f"; best estimate {share(estimate)}"
+    return between(*found.interval), f"what the labels and the model do not exclude{best}"
+
+
+def _certificate(data: RunData) -> tuple[str, str] | None:
+    """The sentence that answers have proved, and on what it rests."""
+    path = data.run.file("certificate.json")
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_CERTIFICATE:
+        return None
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        said, basis = content["sentence"], content["basis"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"{path}: expected a certificate, got {error}") from error
+    return clean_text(said, _SENTENCE), clean_text(basis, _SENTENCE)
+
+
+def _sentences(data: RunData, section: str, key: str) -> tuple[str, ...]:
+    found = data.section(section).get(key)
+    if not isinstance(found, list):
+        return ()
+    return tuple(clean_text(text, _SENTENCE) for text in found[:20] if isinstance(text, str))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, float | int) and 0 <= value <= 1
