@@ -24,14 +24,21 @@ from numpy.typing import NDArray
 from adacorr.core.inputs import input_warnings
 from adacorr.core.lrt import Decision
 from adacorr.core.meter import Array, Meter, best_other, read_meter, sigmoid
-from adacorr.core.posterior import MIN_ROWS, PosteriorRule, fit_posterior
+from adacorr.core.posterior import PosteriorRule, fit_posterior
+from adacorr.core.readings import (
+    Reading,
+    both_readings,
+    interval_by_class,
+    interval_open,
+    open_note,
+    summary_of,
+)
 from adacorr.core.sampling import sample_rows
 
 DENIED = 2.0  # the meter must show this many times the noise by class before it is believed instead
-LEARNT_MOST = 4.0  # a model may have learnt three wrong labels for each one that it opposes
 EVEN = 0.5  # odds of the two readings while nothing tells them apart
-ANSWERS = 50  # settle two readings on every set tried, see docs/answers.md
 _METER_ROWS = 50_000
+_INTERVAL_ROWS = 2_000
 _CHUNK_ELEMENTS = 1 << 18
 
 
@@ -42,18 +49,6 @@ class Ground(Enum):
     DIFFICULTY = "noise by difficulty"
     OPEN = "two readings"
     NONE = "too little to go by"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One explanation of the labels, and what it would mean; shares are of all rows."""
-
-    name: str
-    changes: float
-    noise_rate: float
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.changes:.1%} to change, {self.noise_rate:.1%} wrong"
 
 
 @dataclass(frozen=True)
@@ -135,12 +130,7 @@ def fit_auto(
         meter = read_meter(labels[rows], pred_probs[rows]) if T is None else Meter(False)
     warnings = input_warnings(labels, pred_probs)
     rule = _choose(by_class, meter, labels, pred_probs, stop=bool(warnings))
-    summary = {
-        **rule.summary,
-        "interval": list(rule.interval),
-        "readings": [str(reading) for reading in rule.readings],
-        "warnings": list(warnings),
-    }
+    summary = {**rule.summary, "warnings": list(warnings)}
     return replace(rule, summary=summary, max_flip_error=max_flip_error)
 
 
@@ -160,7 +150,7 @@ def _choose(
         return _by_difficulty(by_class, meter, labels, f, opposed)
     if acts:
         return _by_class(by_class, rate, labels, f)
-    return _open(by_class, meter, opposed, len(labels), f.shape[1])
+    return _open(by_class, meter, opposed, len(labels))
 
 
 def _by_difficulty(
@@ -182,52 +172,28 @@ def _by_difficulty(
         f"about {rate:.1%} of the labels look wrong, more of them where rows are hard: given "
         "labels are further from the model's first choice than its own errors are"
     )
-    return AutoRule(
-        Ground.DIFFICULTY,
-        by_class,
-        meter,
-        (reading,),
-        (meter.low, min(opposed + hidden, 1.0)),
-        _summary(Ground.DIFFICULTY, rate, note),
-    )
+    interval = (meter.low, min(opposed + hidden, 1.0))
+    summary = summary_of(Ground.DIFFICULTY.value, rate, note, interval, (reading,))
+    return AutoRule(Ground.DIFFICULTY, by_class, meter, (reading,), interval, summary)
 
 
 def _by_class(
     by_class: PosteriorRule, rate: float, labels: NDArray[np.int64], f: NDArray[np.floating]
 ) -> AutoRule:
-    """The interval: chance, a tenth of the rate, and confident errors that pass for noise."""
-    rows = sample_rows(len(labels), MIN_ROWS * 40)
+    rows = sample_rows(len(labels), _INTERVAL_ROWS)
     decided = by_class.decide(labels[rows], f[rows])
     doubt = float(1 - by_class.clean(f[rows]).max(axis=0).mean())
-    margin = 2 * np.sqrt(rate * (1 - rate) / len(rows)) + 0.1 * rate + 0.25 * doubt
-    low, high = max(rate - margin, 0.0), min(rate + margin, 1.0)
     reading = Reading("labels are wrong by class", float(decided.flipped.mean()), rate)
+    interval = interval_by_class(rate, len(rows), doubt)
     note = by_class.summary["note"]
-    summary = _summary(Ground.CLASSES, rate, note)
-    return AutoRule(
-        Ground.CLASSES, by_class, Meter(False), (reading,), (float(low), float(high)), summary
-    )
+    summary = summary_of(Ground.CLASSES.value, rate, note, interval, (reading,))
+    return AutoRule(Ground.CLASSES, by_class, Meter(False), (reading,), interval, summary)
 
 
-def _open(by_class: PosteriorRule, meter: Meter, opposed: float, n: int, k: int) -> AutoRule:
+def _open(by_class: PosteriorRule, meter: Meter, opposed: float, n: int) -> AutoRule:
     """Both readings, and nothing changed."""
-    most = max(opposed, min(LEARNT_MOST * opposed, 0.5))
-    interval = (0.0, float(min(max(most, 1 / n), 1.0)))
-    readings = (
-        Reading("the labels are right and the model errs", 0.0, 0.0),
-        Reading("the model is right and the labels err", opposed, opposed),
-    )
-    why = by_class.summary["note"].removesuffix(": nothing is changed")
+    interval, readings = interval_open(opposed, n), both_readings(opposed)
     ground = Ground.NONE if by_class.blind else Ground.OPEN
-    note = (
-        f"two readings fit: the labels are right and the model errs (0 changes), or the model is "
-        f"right and the labels err ({opposed:.1%} to change); between 0% and {interval[1]:.1%} of "
-        f"the labels may be wrong. Nothing is changed; about {ANSWERS} answers settle it"
-    )
-    if ground is Ground.NONE:
-        note = f"{why}: nothing is changed"
-    return AutoRule(ground, by_class, meter, readings, interval, _summary(ground, None, note))
-
-
-def _summary(ground: Ground, rate: float | None, note: str) -> dict[str, Any]:
-    return {"rule": "auto", "ground": ground.value, "noise_rate": rate, "note": note}
+    note = by_class.summary["note"] if by_class.blind else open_note(opposed, interval)
+    summary = summary_of(ground.value, None, note, interval, readings)
+    return AutoRule(ground, by_class, meter, readings, interval, summary)

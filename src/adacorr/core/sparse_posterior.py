@@ -34,6 +34,13 @@ from adacorr.core.posterior import (
     NOTE_TRUST,
     NOTES_BLIND,
 )
+from adacorr.core.readings import (
+    both_readings,
+    interval_by_class,
+    interval_open,
+    open_note,
+    summary_of,
+)
 from adacorr.core.sampling import priority, sample_rows
 from adacorr.core.sparse import Array, TopK, over_rows, total
 
@@ -341,5 +348,13 @@ def _judge(rule: SparsePosteriorRule, labels: NDArray[np.int64], f: TopK) -> Spa
         if len(rule.targets.keys):
             note += f"; {len(rule.targets.keys):,} frequent confusions"
     blind = note in NOTES_BLIND
-    summary = {"rule": "auto", "noise_rate": None if blind else noise, "note": note}
-    return replace(rule, active=active, blind=blind, summary=summary)
+    if active:
+        doubt = float(1 - listed.max(axis=1).mean())
+        interval, readings = interval_by_class(noise, len(labels), doubt), ()
+        summary = summary_of("noise by class", noise, note, interval, readings)
+        return replace(rule, active=True, summary=summary)
+    opposed = float((f.best()[0] != labels).mean())
+    interval, readings = interval_open(opposed, len(labels)), both_readings(opposed)
+    note = note if blind else open_note(opposed, interval)
+    summary = summary_of("two readings", None, note, interval, readings)
+    return replace(rule, active=False, blind=True, summary=summary)

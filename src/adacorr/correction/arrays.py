@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.answers import Answers, encode_answers
-from adacorr.core.auto import AutoRule, Reading, fit_auto
+from adacorr.core.auto import AutoRule, fit_auto
 from adacorr.core.certify import Certificate, Tally, certify
 from adacorr.core.informed import Answered, InformedRule, inform
 from adacorr.core.lrt import Decision, Rule, ThresholdRule
 from adacorr.core.meter import best_other
+from adacorr.core.readings import Reading
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.sparse import LargestOnly, fit_top_k, largest
 from adacorr.core.validation import (
@@ -263,11 +264,12 @@ def _result(given: Encoded, f: NDArray[np.floating], rule: Rule, decision: Decis
         note=summary["note"],
         warnings=tuple(summary.get("warnings", ())),
     )
+    interval = summary.get("interval")
+    if interval is not None:
+        result = replace(result, noise_rate_interval=(interval[0], interval[1]))
     if isinstance(rule, AutoRule | InformedRule):
         base = rule if isinstance(rule, AutoRule) else rule.base
-        result = replace(
-            result, T=base.T, readings=base.readings, noise_rate_interval=base.interval
-        )
+        result = replace(result, T=base.T, readings=base.readings)
     if decision.confidence is None or summary["noise_rate"] is None:
         return result
     doubt = 1 - decision.confidence
