@@ -1,3 +1,4 @@
+import html
 import json
 from dataclasses import replace
 
@@ -8,8 +9,10 @@ import torch
 from adacorr.core import noise
 from adacorr.core.validation import InputError
 from adacorr.data import Dataset
+from adacorr.report.page import render
 from adacorr.runs.directory import Run
-from adacorr.train import AdaCorr, CoTeaching, Settings, Standard, fit
+from adacorr.runs.reader import RunData
+from adacorr.train import METHODS, AdaCorr, CoTeaching, Settings, Standard, fit
 from adacorr.train.saved import load_model
 
 QUICK = {"epochs": 4, "batch_size": 32}
@@ -121,8 +124,6 @@ def test_the_run_directory(blobs, mlp, tmp_path):
     np.testing.assert_array_equal(table["given"], given)
     np.testing.assert_array_equal(table["corrected"], result.labels)
     np.testing.assert_array_equal(table["flipped"], result.labels != given)
-    f = result.pred_probs.astype(np.float64)
-    np.testing.assert_allclose(table["ratio"], f[np.arange(150), given] / f.max(axis=1))
     held = [i for i, part in enumerate(table["split"]) if part == "validation"]
     np.testing.assert_array_equal(held, result.validation_index)
     np.testing.assert_array_equal(run.pred_probs(), result.pred_probs)
@@ -130,6 +131,42 @@ def test_the_run_directory(blobs, mlp, tmp_path):
     flips = int(sum(table["flipped"]))
     assert run.config()["result"] == {"rows": 150, "flipped": flips, "delta": 0.9}
     assert "confidence" not in table  # 15 held-out rows are too few to state one
+
+
+def test_what_a_run_says_of_a_row_comes_from_one_decision(blobs, mlp, tmp_path):
+    """Labels came from the last epoch, the ratio and the suggestion from the selected one."""
+    X, _, given = blobs
+    options = {**QUICK, "epochs": 12, "lr": 0.05}
+    result = fit(mlp, X, given, method=AdaCorr(burn_in=1), run_dir=tmp_path / "run", **options)
+    assert result.selected_epoch < 12
+    run = Run.open(tmp_path / "run")
+    table = {name: np.asarray(run.labels()[name]) for name in ("corrected", "suggested", "flipped")}
+    ratio = run.labels()["ratio"].to_numpy()
+    assert table["flipped"].any()
+    np.testing.assert_array_equal(
+        table["corrected"][table["flipped"]], table["suggested"][table["flipped"]]
+    )
+    assert (ratio[table["suggested"] == given] == 1).all()
+    assert ((ratio >= 0) & (ratio <= 1)).all()
+    config = run.config()
+    assert "the net at the end of training" in config["rule"]["decision"]
+    assert "most probable where the likelihood ratio" in config["rule"]["sentence"]
+    assert (config["run"]["format"], config["run"]["kind"]) == (2, "fit")
+
+
+@pytest.mark.parametrize("name", ["adacorr", "posterior", "standard"])
+def test_the_report_prints_the_rule_of_the_method(blobs, mlp, tmp_path, name):
+    """A report said "to the most probable class ... below the run's threshold" of every method."""
+    X, _, given = blobs
+    method = METHODS[name](**({} if name == "standard" else {"burn_in": 1}))
+    fit(mlp, X, given, method=method, run_dir=tmp_path / "run", **QUICK)
+    data = RunData.open(Run.open(tmp_path / "run"))
+    assert data.sentence == method.sentence
+    page = render(data)
+    assert "the run's threshold" not in page
+    changed = any(batch.flipped.any() for batch in data.batches())
+    assert changed == (name != "standard")
+    assert (html.escape(f"{method.sentence} That changed") in page) == changed
 
 
 def test_a_run_states_how_many_changes_may_be_wrong(blobs, mlp, tmp_path):

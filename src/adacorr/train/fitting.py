@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from adacorr.core.assess import Assessment, assess
+from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import correct
 from adacorr.labels import Codec, Encoded, encode_labels, plain_labels
@@ -22,7 +23,7 @@ from adacorr.runs.directory import Run
 from adacorr.train.batches import Feed, Scaling, Source, fit_scaling, make_feed, make_source
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
 from adacorr.train.methods.base import Method
-from adacorr.train.output import RunWriter
+from adacorr.train.output import Decided, RunWriter
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings, default_epochs
 from adacorr.train.state import locked
@@ -272,19 +273,19 @@ def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Modu
 
 
 def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResult:
-    """Labels from the end of training; probabilities and weights of the selected epoch."""
+    """Labels by the net as it was at the end; probabilities and weights of the selected epoch."""
     state, job = engine.state, engine.job
-    latest = _latest(engine) if engine.method.corrects and writer is not None else None
+    val = np.setdiff1d(np.arange(len(job.labels)), job.train)
+    decided, assessment = None, None
+    if engine.method.corrects:
+        decided, assessment = _decide(engine, val, assessed=writer is not None)
     state.model.load_weights(state.best_weights)
     pred_probs = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
-    codes = engine.labels()
-    val = np.setdiff1d(np.arange(len(codes)), job.train)
-    if engine.method.corrects and len(val):
-        codes[val] = correct(job.labels[val], pred_probs[val]).labels
-    assessment = None if latest is None else _assess(engine, codes, *latest)
-    run = writer.finish(codes, pred_probs, val, assessment) if writer is not None else None
+    if decided is None:  # nothing was corrected: what the selected model says of the labels
+        decided = Decided(job.labels, *likelihood_ratio(job.labels, pred_probs))
+    run = writer.finish(decided, pred_probs, val, assessment) if writer is not None else None
     return FitResult(
-        labels=given.decode(codes),
+        labels=given.decode(decided.labels),
         pred_probs=pred_probs,
         history=state.history,
         selected_epoch=state.best_epoch,
@@ -294,28 +295,27 @@ def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResu
     )
 
 
-def _latest(engine: Engine) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What the last net, which made the final labels, says of all rows and of the held-out ones."""
-    job = engine.job
-    feed, rows, _ = job.validation
-    everywhere = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
-    if feed is job.feed:
-        return everywhere, everywhere[rows]
-    return everywhere, engine.predict_rows(feed, rows).cpu().numpy()
+def _decide(
+    engine: Engine, val: NDArray[np.int64], assessed: bool
+) -> tuple[Decided, Assessment | None]:
+    """The method's labels of what it was trained on, those of held-out rows by the rule.
 
-
-def _assess(
-    engine: Engine,
-    codes: NDArray[np.int64],
-    everywhere: NDArray[np.float32],
-    held_out: NDArray[np.float32],
-) -> Assessment | None:
-    job = engine.job
-    feed, _, labels = job.validation
-    return assess(
-        job.labels,
-        codes,
-        everywhere,
-        (labels, held_out),
-        same_noise=feed is job.feed,  # else the user's own validation data, which may be clean
-    )
+    All that is said of a row comes from the last net, which made the final labels.
+    """
+    job, codes = engine.job, engine.labels()
+    f = engine.predict_rows(job.feed, np.arange(len(codes))).cpu().numpy()
+    suggested, ratio = likelihood_ratio(job.labels, f)
+    if len(val):
+        rule = correct(job.labels[val], f[val])
+        codes[val], suggested[val], ratio[val] = rule.labels, rule.suggested, rule.ratio
+    # where the method's labels, made of more than this one epoch, are not what the net says now
+    own = np.flatnonzero((codes != job.labels) & (codes != suggested))
+    suggested[own] = codes[own]
+    ratio[own] = np.minimum(f[own, job.labels[own]] / np.maximum(f[own, codes[own]], 1e-12), 1)
+    if not assessed:
+        return Decided(codes, suggested, ratio), None
+    feed, rows, labels = job.validation
+    held_out = f[rows] if feed is job.feed else engine.predict_rows(feed, rows).cpu().numpy()
+    # The user's own validation data may be clean; a part that was carved out is as noisy.
+    found = assess(job.labels, codes, f, (labels, held_out), same_noise=feed is job.feed)
+    return Decided(codes, suggested, ratio), found

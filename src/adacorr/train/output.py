@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,34 @@ from torch import nn
 
 from adacorr._version import __version__
 from adacorr.core.assess import Assessment
-from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.manifest import FILES, seal, unseal
+from adacorr.runs.schema import FORMAT
 from adacorr.train.engine import Engine
 from adacorr.train.state import flatten, load_checkpoint, save_checkpoint
+
+_DECISION = {
+    True: "the net at the end of training; pred_probs.npy is of the selected epoch",
+    False: "the net of the selected epoch",
+}
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Class indices after the one decision that each row has, and what it says of the given ones.
+
+    Attributes
+    ----------
+    labels : (N,) after correction.
+    suggested : (N,) what the decision would say; `labels` where it changed them.
+    ratio : (N,) P(given) / P(suggested), at most 1.
+    """
+
+    labels: NDArray[np.int64]
+    suggested: NDArray[np.int64]
+    ratio: NDArray[np.float64]
 
 
 class RunWriter:
@@ -86,7 +107,7 @@ class RunWriter:
 
     def finish(
         self,
-        labels: NDArray[np.int64],
+        decided: Decided,
         pred_probs: NDArray[np.float32],
         val: NDArray[np.int64],
         assessment: Assessment | None,
@@ -96,22 +117,21 @@ class RunWriter:
             with atomic(self.run.file("pred_probs.npy")) as path, open(path, "wb") as handle:
                 np.save(handle, pred_probs)
             given = self.engine.job.labels
-            suggested, ratio = likelihood_ratio(given, pred_probs)
             split = np.full(len(given), "train", dtype=object)
             split[val] = "validation"
             columns = {
                 "index": np.arange(len(given)),
                 "given": given,
-                "corrected": labels,
-                "ratio": ratio,
-                "flipped": labels != given,
-                "suggested": suggested,
+                "corrected": decided.labels,
+                "ratio": decided.ratio,
+                "flipped": decided.labels != given,
+                "suggested": decided.suggested,
                 "split": split,
             }
             if assessment is not None:
                 columns["confidence"] = assessment.confidence
             write_labels(self.run.file("labels.parquet"), columns)
-            self._write_result(labels != given, assessment)
+            self._write_result(decided.labels != given, assessment)
             seal(self.run.path, FILES)
         self.engine.ranks.barrier()
         return self.run
@@ -131,7 +151,9 @@ class RunWriter:
             }
         # The file on disk, not self.config: a resumed run keeps its own beginning.
         begun = {k: v for k, v in self.run.config().items() if isinstance(v, dict)}
-        write_toml(self.run.file("config.toml"), {**begun, "result": result})
+        method = self.engine.method
+        rule = {"sentence": method.sentence, "decision": _DECISION[method.corrects]}
+        write_toml(self.run.file("config.toml"), {**begun, "rule": rule, "result": result})
 
     def _write_model(self) -> None:
         state = self.engine.state
@@ -156,6 +178,8 @@ def run_config(
     source = engine.job.feed.source
     config: dict[str, dict[str, Any]] = {
         "run": {
+            "format": FORMAT,
+            "kind": "fit",
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "adacorr": __version__,
             "torch": str(torch.__version__),

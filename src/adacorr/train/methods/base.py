@@ -17,6 +17,11 @@ DROPPED = -1
 """A label with this value takes its sample out of the batches (Abstention's second stage)."""
 
 
+HELD_OUT = (
+    "Rows held out of training were corrected by the automatic rule on what the last net says."
+)
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a method may know before training starts."""
@@ -72,6 +77,11 @@ class Method:
     def threshold(self) -> float | None:
         """The likelihood ratio below which labels are changed, where that is one number."""
         return None
+
+    @property
+    def sentence(self) -> str:
+        """What is true of how the method changes labels; reports print it."""
+        return "This method learns from the labels as they came and changes none."
 
     def stages(self, epochs: int) -> list[int]:
         """Epochs per stage; nets, optimiser and schedule start afresh with each stage."""
