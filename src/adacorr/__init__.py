@@ -5,6 +5,7 @@
 >>> result.labels
 array([0, 0, 1])
 
+This file alone says what the public surface is; modules that it does not name are private.
 Everything is imported on first use, so ``import adacorr`` costs little more than numpy and never
 loads torch.
 """
@@ -15,9 +16,8 @@ from typing import TYPE_CHECKING
 from adacorr._version import __version__
 
 if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
-    from adacorr import data, estimators, train
+    from adacorr import certificate, data, estimators, noise, theory, train
     from adacorr.cleaning.clean import Cleaned, clean
-    from adacorr.core import certificate, noise
     from adacorr.core.answers import CANNOT_TELL, Answers
     from adacorr.core.asking import ask
     from adacorr.core.certify import Certificate
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # what editors and type checkers see instead of __getattr__
     from adacorr.correction.arrays import Correction, correct
     from adacorr.correction.frames import correct_frame, to_cleanlab
     from adacorr.correction.tables import correct_table
-    from adacorr.paper import theory
     from adacorr.train.fitting import fit
 
 _FUNCTIONS = {
@@ -45,14 +44,7 @@ _FUNCTIONS = {
     "fit": "adacorr.train.fitting",
     "to_cleanlab": "adacorr.correction.frames",
 }
-_MODULES = {
-    "certificate": "adacorr.core.certificate",
-    "data": "adacorr.data",
-    "estimators": "adacorr.estimators",
-    "noise": "adacorr.core.noise",
-    "theory": "adacorr.paper.theory",
-    "train": "adacorr.train",
-}
+_MODULES = ("certificate", "data", "estimators", "noise", "theory", "train")
 
 __all__ = [
     "CANNOT_TELL",
@@ -83,7 +75,7 @@ def __getattr__(name: str):
     if name in _FUNCTIONS:
         return getattr(import_module(_FUNCTIONS[name]), name)
     if name in _MODULES:
-        return import_module(_MODULES[name])
+        return import_module(f"adacorr.{name}")
     raise AttributeError(f"module 'adacorr' has no attribute {name!r}")
 
 

@@ -1,5 +1,6 @@
 """``adacorr correct`` as a user meets it: good input, and every kind of bad input."""
 
+import csv
 import json
 import os
 import resource
@@ -13,6 +14,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+
+from adacorr.cli import main
+from adacorr.correction import Request, Settings, correct_table
 
 NAMES = ["cat", "dog", "eel"]
 COMMAND = [sys.executable, "-m", "adacorr"]
@@ -655,3 +659,25 @@ def test_help_names_every_flag(run_cli):
     _, out, _ = run_cli("correct", "--help")
     for flag in ("--output", "--labels", "--probs", "--normalize", "--dry-run", "--json"):
         assert flag in out
+
+
+def test_lists_in_csv_tell_null_from_empty(tmp_path):
+    """null, [] and [1, null, 3] all became []."""
+    lists = pa.array([None, [], [1, None, 3], [4]], pa.list_(pa.int64()))
+    columns = {"label": [0, 1, 0, 1], "probs": [[0.9, 0.1], [0.2, 0.8]] * 2, "tags": lists}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    out = tmp_path / "t.csv"
+    columns = Request(probs_column="probs")
+    correct_table(tmp_path / "t.parquet", out, columns=columns, settings=Settings(0.5))
+    with open(out, newline="") as file:
+        assert [row["tags"] for row in csv.DictReader(file)] == ["", "[]", "[1, null, 3]", "[4]"]
+
+
+def test_a_report_alone_advises_no_review_of_a_run_that_is_not_there(tmp_path):
+    source = tmp_path / "t.csv"
+    source.write_text("label,p_a,p_b\na,0.1,0.9\nb,0.2,0.8\n")
+    with pytest.raises(SystemExit) as exit_:
+        main(["correct", str(source), "--delta", "0.5", "--report", str(tmp_path / "r.html")])
+    assert not exit_.value.code
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("adacorr review RUN") == page.count("--run-dir RUN")

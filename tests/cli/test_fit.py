@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from adacorr.cli import main
 from adacorr.cli.fit import choose_method, parse_value
 from adacorr.core.validation import InputError
 from adacorr.runs.directory import Run
@@ -229,3 +230,25 @@ def test_help_names_every_method():
     from adacorr.train import METHODS
 
     assert [name for name in METHODS if name not in (fit.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--lr", "0.5"], "--lr: expected 0.001 as in the run, got 0.5"),
+        (["--epochs", "7"], "--epochs: expected 2 as in the run, got 7"),
+        (["--method", "adacorr"], "--method: expected standard as in the run, got adacorr"),
+        (["--subset", "9"], "--subset: expected 60 as in the run, got 9"),
+        (["--seed", "0"], None),
+        (["--workers", "0"], None),
+    ],
+)
+def test_resume_refuses_settings_that_differ(tmp_path, capsys, flags, words):
+    """They were ignored without a word."""
+    run = tmp_path / "run"
+    begin = ["fit", "digits", "--subset", "60", "--epochs", "2", "--method", "standard"]
+    for argv in ([*begin, "--run-dir", str(run)], ["fit", "--resume", str(run), *flags]):
+        with pytest.raises(SystemExit) as exit_:
+            main([*argv, "--quiet"])
+    assert exit_.value.code == (2 if words else None) or (not words and not exit_.value.code)
+    assert (words or "") in capsys.readouterr().err

@@ -195,3 +195,19 @@ def test_the_noise_matrix_of_cleanlab_is_our_transpose(sample):
 def test_lengths_are_checked(sample):
     with pytest.raises(ValueError, match="labels: expected 150"):
         to_cleanlab([0, 1], sample[3])
+
+
+def test_an_index_in_another_order_is_refused(sample):
+    """The rows went together by position without a word."""
+    _, given, f, expected = sample
+    frame = pd.DataFrame({"label": given}, index=[f"r{i}" for i in range(len(given))])
+    probs = pd.DataFrame(f, index=frame.index)
+    assert correct_frame(frame, probs)["adacorr_label"].tolist() == expected.labels.tolist()
+    for other in (probs[::-1], pd.DataFrame(f[::-1])):
+        if other is not probs and other.index.dtype == "int64":
+            continue  # numbered anew: by position
+        with pytest.raises(ValueError, match="expected the index of the frame"):
+            correct_frame(frame, other)
+    shuffled = pd.DataFrame({"label": given}).sample(frac=1, random_state=0)
+    with pytest.raises(ValueError, match="expected the index of the frame"):
+        correct_frame(shuffled, pd.DataFrame(f))

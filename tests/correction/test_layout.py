@@ -50,6 +50,7 @@ def test_a_prefix_does_not_swallow_the_label():
         ({"label": TEXT, "a": NUMBER}, Request(class_columns=["a"]), "at least 2 distinct"),
         ({"label": TEXT, "a": NUMBER}, Request(class_columns=["a", "a"]), "at least 2 distinct"),
         ({"label": TEXT, "a": NUMBER}, Request(class_columns=["z*"]), "at least 2 columns z\\*"),
+        ({"label": TEXT, "noisy_label": TEXT}, Request(), "one label column, got label and noisy_"),
         ({"label": TEXT, "adacorr_ratio": NUMBER}, Request(), "without output columns"),
     ],
 )

@@ -8,7 +8,7 @@ from PIL import Image
 
 from adacorr.core.validation import InputError
 from adacorr.data import images
-from adacorr.data.images import LazyImages, common_form, decode
+from adacorr.data.images import LazyImages, common_form, decode, probe
 
 
 def save(path: Path, size: tuple[int, int], mode: str = "RGB") -> Path:
@@ -92,3 +92,16 @@ def test_load_and_readable_agree_with_single_reads(tmp_path: Path, rng) -> None:
     assert bad == ("2.png",)
     with pytest.raises(InputError, match=r"2\.png: expected a readable image"):
         lazy.load()
+
+
+def test_pictures_stand_as_the_camera_was_held(tmp_path):
+    """EXIF says "on its side": the file's rows are the picture's columns."""
+    pixels = np.zeros((4, 6), np.uint8)
+    pixels[:, 0] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
+    assert probe(tmp_path / "a.png", "a") == ((6, 4), True)
+    turned = decode(tmp_path / "a.png", "a", gray=True)
+    assert turned.shape == (6, 4, 1)
+    assert (turned[0] == 255).all()

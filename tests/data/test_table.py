@@ -11,6 +11,7 @@ import pytest
 
 from adacorr.core.validation import InputError
 from adacorr.data import load
+from adacorr.data.table import load_table
 
 REAL = os.environ.get("ADACORR_DATA")
 CSV = "age,colour,height,kind\n30,red,1.5,yes\n40,blue,1.7,no\n50,red,1.9,yes\n"
@@ -130,3 +131,18 @@ def test_the_real_tables() -> None:
     data = load(Path(str(REAL)) / "tabular" / "spambase.csv.gz", label_column="57").train
     assert (len(data), data.input_shape) == (4601, (57,))
     assert np.bincount(data.labels).tolist() == [2788, 1813]
+
+
+def test_a_headerless_table_with_a_byte_order_mark_keeps_its_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"\xef\xbb\xbf1.5,0\n2.5,1\n3.5,0\n")
+    data = load_table(path, "-1", None, None, False)
+    assert data.features[:, 0].tolist() == [1.5, 2.5, 3.5]
+    assert data.labels.tolist() == [0, 1, 0]
+
+
+def test_label_is_not_chosen_over_noisy_label(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,label,noisy_label\n1,a,b\n2,b,b\n")
+    with pytest.raises(InputError, match="got several columns that may be it: label, noisy_label"):
+        load_table(path, None, None, None, False)

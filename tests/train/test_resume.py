@@ -128,3 +128,13 @@ def test_another_job_is_not_resumed(images, cnn, tmp_path):
         train((X, (y + 1) % 3), cnn, tmp_path, Standard(), resume=True)
     with pytest.raises(InputError, match="resume: expected the run's own method"):
         train(images, cnn, tmp_path, AdaCorr(), resume=True)
+
+
+def test_replaced_samples_are_refused(images, cnn, tmp_path):
+    """Only the labels were compared: a run went on with other features."""
+    X, y = images
+    options = {"method": Standard(), "epochs": 1, "run_dir": tmp_path / "run"}
+    fit(cnn, X, y, **options)
+    fit(cnn, X, y, resume=True, **options)
+    with pytest.raises(InputError, match="resume: expected the run's own samples, got others"):
+        fit(cnn, X[::-1].copy(), y, resume=True, **options)

@@ -13,7 +13,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from adacorr.cli.invocation import command_line
+from adacorr.cli.invocation import arguments, command_line
 from adacorr.core.validation import InputError, check_fields
 from adacorr.runs.directory import Run, add_columns
 from adacorr.train.settings import Settings
@@ -122,6 +122,11 @@ def fit(
     """
     if resume is not None:
         plan = plan_from_run(resume)
+        wanted = {"data": data, "net": net, **asdict(source), **asdict(settings)}
+        refuse_others(plan, wanted)
+        refuse_other_method(plan, method, recipe, set_)
+        if run_dir is not None and run_dir.resolve() != resume.resolve():
+            raise InputError(f"--run-dir: expected {resume}, as --resume says, got {run_dir}")
     elif data is None:
         raise InputError("data: expected a named dataset or a path, got none (see --help)")
     else:
@@ -205,6 +210,40 @@ def plan_from_run(path: Path) -> Plan:
         run_dir=path,
         resume=True,
     )
+
+
+def refuse_others(plan: Plan, wanted: dict[str, Any]) -> None:
+    """A resumed run keeps its settings: one that was asked for and differs is refused."""
+    recorded = {"data": plan.data, "net": plan.net, **asdict(plan.source), **asdict(plan.settings)}
+    defaults = {"data": None, "net": None, **asdict(Source()), **asdict(Settings())}
+    typed = {word.partition("=")[0] for word in arguments.get()}
+    for name, value in wanted.items():
+        flag = "--" + name.replace("_", "-")
+        asked = value != defaults[name] or flag in typed or f"--no-{flag[2:]}" in typed
+        same = value == recorded[name] or (name == "data" and _same_data(value, recorded[name]))
+        if asked and not same and name != "workers":  # the number of workers changes no result
+            flag = "data" if name == "data" else flag
+            raise InputError(f"{flag}: expected {recorded[name]} as in the run, got {value}")
+
+
+def _same_data(wanted: str | None, recorded: str) -> bool:
+    path = Path(wanted or "")
+    return bool(wanted) and path.exists() and str(path.resolve()) == recorded
+
+
+def refuse_other_method(
+    plan: Plan, method: str, recipe: str | None, assignments: tuple[str, ...]
+) -> None:
+    """The same for the method and its fields."""
+    typed = any(word.partition("=")[0] == "--method" for word in arguments.get())
+    if method != plan.method.name and (method != "adacorr" or typed):
+        raise InputError(f"--method: expected {plan.method.name} as in the run, got {method}")
+    wanted = choose_method(plan.method.name, recipe, assignments)
+    named = [text.partition("=")[0] for text in assignments] + ["recipe"] * (recipe is not None)
+    for field in named:
+        found, kept = getattr(wanted, field), getattr(plan.method, field)
+        if found != kept:
+            raise InputError(f"--set {field}: expected {kept} as in the run, got {found}")
 
 
 # -- run it ----------------------------------------------------------------------------------------

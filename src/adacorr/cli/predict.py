@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.correction.sinks import open_npy
 from adacorr.files import atomic
 from adacorr.runs.directory import Run
 from adacorr.tables import parquet
@@ -81,10 +82,9 @@ def write(
     """Stream the batches into a file of the kind that `suffix` says."""
     if suffix == ".npy":
         shape = (len(samples), len(names))
-        out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-        for start, f in numbered(batches):
-            out[start : start + len(f)] = f
-        out.flush()
+        with open_npy(path, shape, np.dtype(np.float32)) as out:
+            for f in batches:
+                out.write(np.ascontiguousarray(f, np.float32).tobytes())
         return
     _write_table(path, suffix, batches, names, samples)
 

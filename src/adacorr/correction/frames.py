@@ -67,6 +67,7 @@ def correct_frame(
             f"frame: expected a table without output columns, got column {taken[0]!r}; "
             "correct the original table, or rename that column"
         )
+    _check_index(frame, pred_probs)
     given = _labels(frame, label)
     f, columns = _probabilities(frame, pred_probs)
     order = _stated_order(frame, label)
@@ -182,6 +183,23 @@ def _probabilities(frame: Any, pred_probs: Any) -> tuple[NDArray[Any], list[Any]
         names = [str(name) for name in pred_probs]
         return np.column_stack([_checked(frame, name) for name in names]), names
     return np.asarray(pred_probs), column_names(pred_probs)
+
+
+def _check_index(frame: Any, pred_probs: Any) -> None:
+    """Rows of two pandas frames belong together by position or by index: never guess which."""
+    ours: Any = getattr(frame, "index", None)
+    theirs: Any = getattr(pred_probs, "index", None)
+    if _kind(frame) != "pandas" or not hasattr(theirs, "equals") or len(ours) != len(theirs):
+        return
+    if ours.equals(theirs):
+        return
+    counted = type(theirs).__name__ == "RangeIndex" and theirs[0] == 0
+    if counted and not ours.isin(theirs).all():
+        return  # numbered anew, so by position
+    raise InputError(
+        "pred_probs: expected the index of the frame, got another or another order; pass "
+        "pred_probs.loc[frame.index], or pred_probs.to_numpy() where the rows are in order"
+    )
 
 
 def _checked(frame: Any, name: str) -> NDArray[Any]:

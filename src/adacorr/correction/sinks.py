@@ -157,8 +157,11 @@ def _cell(column: pa.Array, name: str, separator: str) -> pa.Array:
         column = column.dictionary_decode()
     try:
         if kinds.is_nested(kind):
-            text = pc.cast(pc.cast(column, pa.list_(kind.value_type)), pa.list_(pa.string()))
+            lists = pc.cast(pc.cast(column, pa.list_(kind.value_type)), pa.list_(pa.string()))
+            filled = pc.fill_null(lists.values, "null")
+            text = pa.ListArray.from_arrays(lists.offsets, filled)
             column = _joined(["[", pc.binary_join(text, ", "), "]"], "")
+            column = pc.if_else(lists.is_valid(), column, "")
         text = pc.cast(column, pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
         raise InputError(

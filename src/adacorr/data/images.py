@@ -22,6 +22,7 @@ DEFAULT_SIZE = 64
 """Side of the square that images of different sizes are resized to."""
 MAX_SIDE = 256
 """Images of one larger size are resized as well, unless `image_size` is given."""
+_ORIENTATION = 0x0112  # EXIF: how the camera was held; 5 to 8 are on the side
 PROBED = 256
 """How many images are looked at to see whether all have one size."""
 
@@ -113,7 +114,9 @@ def decode(
 def probe(source: Path | bytes, name: str) -> tuple[tuple[int, int], bool]:
     """(height, width) and whether the image is grey, from its header alone."""
     with _opened(source, name) as image:
-        return (image.height, image.width), image.mode in ("1", "L", "I", "I;16")
+        turned = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        size = (image.width, image.height) if turned else (image.height, image.width)
+        return size, image.mode in ("1", "L", "I", "I;16")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ MAX_LEVELS = 32
 """A text column with more distinct values than this is no category."""
 MAX_LINE = 1 << 24
 """Characters of the first line; no table is that wide."""
-LABEL_NAMES = ("label", "labels", "target", "class", "y")
+LABEL_NAMES = ("label", "labels", "given_label", "noisy_label", "target", "class", "y")
 TRUTH = "truth"
 """A column of this name holds the true classes and is never a feature."""
 
@@ -97,7 +97,7 @@ def _read_csv(path: Path) -> pa.Table:
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
         opened = gzip.open if path.suffix == ".gz" else open
-        with opened(path, "rt", encoding="utf-8") as handle:
+        with opened(path, "rt", encoding="utf-8-sig") as handle:
             line = handle.readline(MAX_LINE)
         if len(line) == MAX_LINE:
             raise InputError(f"{path}: expected lines of a table, got one without an end")
@@ -138,7 +138,8 @@ def find_label(table: pa.Table, label_column: str | None, path: Path) -> str:
     if label_column is None:
         found = [c for c in names if c.lower() in LABEL_NAMES]
         if len(found) != 1:
-            raise InputError(f"{path}: expected label_column, one of {some(names)}, got none")
+            got = f"several columns that may be it: {some(found)}" if found else "none"
+            raise InputError(f"{path}: expected label_column, one of {some(names)}, got {got}")
         return found[0]
     if label_column in names:
         return label_column

@@ -187,7 +187,8 @@ def _automatic(data: RunData) -> bool:
 
 def _lasting(data: RunData) -> bool:
     """Is there a run directory to review? `adacorr correct --report` alone leaves none."""
-    return not data.run.path.resolve().name.startswith(".")
+    path = data.run.path.resolve()
+    return not any(p.name.startswith(".") and p.name.endswith(".tmp") for p in (path, path.parent))
 
 
 def _title(data: RunData) -> str:

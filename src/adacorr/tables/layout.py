@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_CLASSES = 1_000_000  # that a table may name
 LABEL_NAMES = ("label", "labels", "given_label", "given", "noisy_label", "target", "class", "y")
+_WEAK_NAMES = ("class", "y")  # often something else beside a column of labels
 PROBS_NAMES = ("pred_probs", "probs", "probabilities", "pred_prob", "proba", "predict_proba")
 TOP_K_NAMES = (("indices", "values"), ("top_k_indices", "top_k_values"))
 CLASS_PREFIXES = ("pred_prob_", "pred_probs_", "probs_", "prob_", "proba_", "p_")
@@ -114,9 +115,15 @@ def _label(types: Mapping[str, pa.DataType], path: str, wanted: str | None) -> s
     if wanted is not None:
         _present(types, path, wanted)
         return wanted
-    for name in LABEL_NAMES:
-        if name in types:
-            return name
+    found = [name for name in LABEL_NAMES if name in types]
+    sure = [name for name in found if name not in _WEAK_NAMES]
+    if len(sure) > 1:
+        raise InputError(
+            f"{path}: expected one label column, got {' and '.join(sure)}; "
+            "say which with --label-column"
+        )
+    if found:
+        return found[0]
     raise InputError(
         f"{path}: expected a label column such as {LABEL_NAMES[0]!r}, got {_listing(types)}; "
         "name it with --label-column"

@@ -218,6 +218,7 @@ def run_identity(engine: Engine) -> dict[str, Any]:
     settings = asdict(engine.settings)
     del settings["workers"]  # does not change the result
     return {
+        "samples": _fingerprint(engine),
         "labels": hashlib.sha256(engine.job.labels.tobytes()).hexdigest(),
         "classes": engine.job.n_classes,
         "method": f"{engine.method.name} {_method_fields(engine.method)}",
@@ -225,8 +226,30 @@ def run_identity(engine: Engine) -> dict[str, Any]:
     }
 
 
+_LOOKED_AT = 256  # samples, spread evenly: all of a lazy source would cost an epoch
+
+
+def _fingerprint(engine: Engine) -> str:
+    """Tells replaced samples: all bytes of arrays up to a gigabyte, else some of the samples."""
+    source = engine.job.feed.source
+    held = getattr(source, "data", None)
+    digest = hashlib.sha256()
+    if held is not None and held.nbytes <= 1 << 30:
+        digest.update(held.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+    n = len(source)
+    rows = torch.from_numpy(np.unique(np.linspace(0, n - 1, min(n, _LOOKED_AT)).astype(np.int64)))
+    for batch in source.batches([rows]):
+        digest.update(batch.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _check_identity(saved: dict[str, Any], now: dict[str, Any]) -> None:
     for name, value in now.items():
+        if name == "samples" and name not in saved:  # of a version that did not look
+            continue
+        if name in ("samples", "labels") and saved.get(name) != value:
+            raise InputError(f"resume: expected the run's own {name}, got others")
         if saved.get(name) != value:
             raise InputError(
                 f"resume: expected the run's own {name}, {saved.get(name)}, got {value}"
