@@ -91,6 +91,11 @@ def test_batches_files_and_formats_of_answers_do_not_matter(problem, table):
     ]
     labels = [table["adacorr_label"].to_pylist() for table in tables]
     assert labels[0] == labels[1] == labels[2]
+    y, f, names = problem
+    expected = adacorr.correct(names[y], f, classes=names, verified=said)
+    assert labels[0] == expected.labels.tolist()
+    assert results[0].certificate == expected.certificate
+    assert results[0].summary["answers"] == 79
     for row, label in said.items():
         if label != "cannot tell":
             assert labels[0][row] == label

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.lrt import Decision
 from adacorr.core.validation import InputError
 from adacorr.labels import Codec
 
@@ -64,41 +63,6 @@ class Answers:
         new, known = codes.copy(), self.definite.between(first_row, first_row + len(codes))
         new[known.rows - first_row] = known.codes
         return new
-
-
-def settled(
-    decision: Decision, given: NDArray[np.int64], answers: Answers, first_row: int = 0
-) -> Decision:
-    """A rule's decision with the verified labels in place; rows start at `first_row`.
-
-    >>> decision = Decision(np.array([1, 1]), np.array([0.2, 0.9]), np.array([True, False]))
-    >>> settled(decision, np.array([0, 0]), Answers.of([0], [0])).flipped
-    array([False, False])
-    """
-    known = answers.definite.between(first_row, first_row + len(given))
-    if not known:
-        return decision
-    at, wrong = known.rows - first_row, known.codes != given[known.rows - first_row]
-    changes = {
-        "suggested": known.codes,
-        "ratio": np.where(wrong, 0.0, 1.0),
-        "flipped": wrong,
-        "confidence": 1.0,
-        "review": False,
-        "suspicion": wrong.astype(float),
-    }
-    columns = {
-        name: _with(column, at, value)
-        for name, value in changes.items()
-        if (column := getattr(decision, name)) is not None
-    }
-    return replace(decision, **columns)
-
-
-def _with(column: NDArray[Any], at: NDArray[np.int64], value: Any) -> NDArray[Any]:
-    new = column.copy()
-    new[at] = value
-    return new
 
 
 def encode_answers(verified: Any, n_rows: int, codec: Codec) -> Answers:

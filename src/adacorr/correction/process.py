@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.answers import Answers, settled
+from adacorr.core.answers import Answers
 from adacorr.core.certify import Tally, tallied
 from adacorr.core.lrt import Decision, Rule
 from adacorr.core.sparse import DENSE_CLASSES, TopK, TopKRule, check_largest, complete
 from adacorr.core.validation import RowError
+from adacorr.correction.arrays import with_answers
 from adacorr.correction.pairs import PairCounts
 from adacorr.labels import Codec
 from adacorr.tables.arrow import compute, from_numpy
@@ -195,7 +196,7 @@ def correct_batch(
     tally = None
     if plan.answers is not None:
         tally = tallied(codes, f, decision, plan.answers, plan.seed, first_row)
-        decision = settled(decision, codes, plan.answers, first_row)
+        decision = with_answers(decision, codes, plan.answers, first_row)
     columns = {name: batch.column(name) for name in kept}
     if plan.typed:
         columns |= _typed(columns, read, plan)

@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core import kernel
+from adacorr.core.answers import Answers
 from adacorr.core.asking import check_seed
 from adacorr.core.certify import certify
+from adacorr.core.informed import Answered, InformedRule
 from adacorr.core.lrt import Rule
 from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
@@ -33,12 +35,14 @@ from adacorr.correction.sinks import OUTPUT_SUFFIXES, completing, is_csv, open_s
 from adacorr.correction.survey import (
     NO_CUTOFF,
     NOBODY,
+    Sample,
     Survey,
     sure_cutoff,
     survey_source,
 )
 from adacorr.correction.verified import Verified
 from adacorr.files import atomic_folder
+from adacorr.labels import Codec
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.runs.manifest import sealed
 from adacorr.tables.decode import Place, decode_probs
@@ -132,10 +136,10 @@ def correct_table(
     survey, starts = survey_all(
         sources, layout, rows, progress, client, normalize=settings.normalize, answered=asked
     )
-    plan, noise = _plan(survey, layout, settings, rows, _typed(sources, target))
+    answers = None
     if verified is not None and asked is not None:
-        answers = verified.answers(asked, survey.rows, plan.codec)
-        plan = replace(plan, answers=answers, seed=check_seed(settings.rng))
+        answers = verified.answers(asked, survey.rows, survey.codec(layout))
+    plan, noise = _plan(survey, layout, settings, answers, rows, _typed(sources, target))
     if folder is not None and len(plan.codec.names) > MAX_RUN_CLASSES:
         got = f"{len(plan.codec.names):,}; write --output alone"
         wanted = f"at most {MAX_RUN_CLASSES:,} classes in a run directory or report"
@@ -145,7 +149,8 @@ def correct_table(
         spent = time.perf_counter() - began
         proved = None
         if stats.tally is not None:
-            proved = certify(stats.tally, family_size=plan.rule.summary.get("family_size", 1))
+            size = plan.rule.family_size if isinstance(plan.rule, InformedRule) else 1
+            proved = certify(stats.tally, family_size=size)
         return TableResult(stats, plan.codec, *noise, plan.rule.summary, layout, spent, proved)
 
     def describe(path: Path, stats: Stats) -> None:
@@ -339,7 +344,12 @@ def survey_all(
 
 
 def _plan(
-    survey: Survey, layout: Layout, settings: Settings, rows: int, typed: bool
+    survey: Survey,
+    layout: Layout,
+    settings: Settings,
+    answers: Answers | None,
+    rows: int,
+    typed: bool,
 ) -> tuple[Plan, tuple[float | None, str]]:
     codec, sample = survey.codec(layout), survey.sample
     assert sample is not None
@@ -353,9 +363,21 @@ def _plan(
         "T": settings.T,
         "max_flip_error": settings.max_flip_error,
     }
-    rule = fit_rule(codes, f, **options) if dense else fit_top_k(codes, f, **options)
-    noise = _noise_rate(rule, codes, f)
-    return Plan(layout, codec, rule, settings.normalize, rows, typed), noise
+    if dense:
+        answered = _answered(survey, layout, codec, answers) if answers else None
+        rule = fit_rule(codes, f, **options, answered=answered)
+    else:
+        rule = fit_top_k(codes, f, **options)
+    noise, seed = _noise_rate(rule, codes, f), check_seed(settings.rng)
+    return Plan(layout, codec, rule, settings.normalize, rows, typed, answers, seed), noise
+
+
+def _answered(survey: Survey, layout: Layout, codec: Codec, answers: Answers) -> Answered:
+    """The rows that people answered, as the first pass met them."""
+    sample = Sample.joined(survey.answered)
+    codes = encode_column(codec, sample.labels, Place(sample, layout))
+    f: Any = complete(sample.pred_probs, len(codec.names))
+    return Answered(codes, f, answers.codes)
 
 
 def _noise_rate(rule: Rule | TopKRule, codes: Any, f: Any) -> tuple[float | None, str]:
