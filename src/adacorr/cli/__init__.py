@@ -66,6 +66,11 @@ COMMANDS = {  # name -> (where it lives, one line of help, an example)
         "Accept or reject proposed changes in the browser.",
         "review runs/digits-adacorr-1",
     ),
+    "certify": (
+        "adacorr.cli.certify:certify",
+        "Certify a run's labels with people's answers.",
+        "certify corrected-run --target 0.02",
+    ),
     "export": (
         "adacorr.cli.export:export",
         "Export a run for another tool.",
