@@ -42,7 +42,6 @@ from adacorr.correction.survey import (
 )
 from adacorr.correction.verified import Verified
 from adacorr.files import atomic_folder
-from adacorr.labels import Codec
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.runs.manifest import sealed
 from adacorr.tables.decode import Place, decode_probs
@@ -62,6 +61,8 @@ from adacorr.tables.sources import (
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from adacorr.labels import Codec
 
 BATCH_ROWS = 1 << 16
 BATCH_ELEMENTS = 1 << 21
