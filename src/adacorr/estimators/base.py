@@ -19,10 +19,12 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction, correct
 from adacorr.estimators.folds import OutOfFold, make_folds, no_probabilities, out_of_fold
+from adacorr.labels import Codec
 
 
 class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
@@ -34,7 +36,9 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
     n_rounds: int
     n_jobs: int | None
 
-    def _correct(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
+    def _correct(
+        self, X: Any, y: Any, sample_weight: Any, verified: Any, fit_params: dict[str, Any]
+    ) -> Any:
         """Set the attributes that both wrappers promise; return checked inputs and routing."""
         if y is None:
             raise InputError(
@@ -54,19 +58,28 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
             raise InputError(f"sample_weight: expected numbers >= 0, got {weight.min():g}")
         routed = self._route(weight, fit_params)
         self.classes_, given = np.unique(y, return_inverse=True)
-        decided, self.transition_ = self._decide(X, given, weight, routed)
+        codec = Codec(tuple(map(str, self.classes_.tolist())), self.classes_)
+        answers = encode_answers(verified, len(y), codec)
+        decided, self.transition_ = self._decide(X, given, weight, routed, answers)
         self.correction_ = _named(decided, self.classes_)
         self.corrected_labels_ = self.correction_.labels
-        return Bunch(X=X, y=y, weight=weight, fit_params=routed.estimator.fit)
+        return Bunch(
+            X=X, y=y, weight=weight, fit_params=routed.estimator.fit, verified=answers.definite.rows
+        )
 
     def _decide(
-        self, X: Any, given: NDArray[np.int64], weight: NDArray[np.floating] | None, routed: Any
+        self,
+        X: Any,
+        given: NDArray[np.int64],
+        weight: NDArray[np.floating] | None,
+        routed: Any,
+        answers: Answers,
     ) -> tuple[Correction, NDArray[np.float64]]:
         decided, T = _unchanged(given), np.eye(len(self.classes_))
         if len(self.classes_) < 2:
             return decided, T
         folds = make_folds(self.cv, X, given, routed.splitter.split)
-        for _ in range(self.n_rounds):
+        for rounds_left in range(self.n_rounds - 1, -1, -1):
             oof = out_of_fold(
                 self.estimator,
                 X,
@@ -79,7 +92,10 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
             )
             # Later rounds start from a better model, but it is always the given label, the one
             # piece of evidence there is, that is kept or changed.
-            decided, T = decide(given, oof, self.delta, weight)
+            # Answers come in at the end: the strata that they were asked from, and with them the
+            # certificate, must rest on models that know nothing of the answers.
+            known = answers if rounds_left == 0 else Answers.of([], [])
+            decided, T = decide(given, oof, self.delta, weight, known)
         return decided, T
 
     def _route(self, weight: NDArray[np.floating] | None, fit_params: dict[str, Any]) -> Any:
@@ -132,18 +148,28 @@ class OutOfFoldCorrection(MetaEstimatorMixin, BaseEstimator):
 
 
 def decide(
-    given: NDArray[np.int64], oof: OutOfFold, delta: Any, weight: NDArray[np.floating] | None
+    given: NDArray[np.int64],
+    oof: OutOfFold,
+    delta: Any,
+    weight: NDArray[np.floating] | None,
+    answers: Answers,
 ) -> tuple[Correction, NDArray[np.float64]]:
-    """Correct the judged rows and estimate T; the other rows keep their label with ratio 1."""
+    """Correct the judged rows and estimate T; the other rows keep their label with ratio 1.
+
+    Answers to rows that no fold judges choose and prove nothing; these rows get their label too.
+    """
     counts = oof.judged.astype(np.int64)
     if weight is not None:
         counts *= as_counts(weight)
     rows = np.repeat(np.arange(len(given)), counts)  # a weight of 2 is the row twice
     if len(rows) == 0:
-        return _unchanged(given), np.eye(oof.pred_probs.shape[1])
-    part = correct(given[rows], oof.pred_probs[rows], delta)
+        return _verified(_unchanged(given), given, answers), np.eye(oof.pred_probs.shape[1])
+    said = dict(zip(answers.rows.tolist(), answers.codes.tolist(), strict=True))
+    places = [place for place, row in enumerate(rows.tolist()) if row in said] if said else []
+    known = Answers.of(places, [said[row] for row in rows[places].tolist()])
+    part = correct(given[rows], oof.pred_probs[rows], delta, verified=known)
     T = part.T if part.T is not None else estimate_transition(given[rows], oof.pred_probs[rows]).T
-    return _spread(part, rows, given), T
+    return _verified(_spread(part, rows, given), given, answers), T
 
 
 def as_counts(weight: NDArray[np.floating]) -> NDArray[np.int64]:
@@ -198,6 +224,17 @@ def _spread(part: Correction, rows: NDArray[np.intp], given: NDArray[np.int64]) 
         result,
         expected_wrong_flips=float(doubt[flipped].sum()),
         expected_missed_errors=float(doubt[~flipped].sum()),
+    )
+
+
+def _verified(correction: Correction, given: NDArray[np.int64], answers: Answers) -> Correction:
+    """With the labels that people verified, wherever they are."""
+    if not answers:
+        return correction
+    labels = answers.applied(correction.labels)
+    suggested = answers.applied(correction.suggested)
+    return dataclasses.replace(
+        correction, labels=labels, suggested=suggested, flipped=labels != given
     )
 
 

@@ -69,7 +69,9 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
         self.n_rounds = n_rounds
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any):
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None, **fit_params: Any
+    ):
         """Correct `y` out of fold and fit the estimator on the result.
 
         Parameters
@@ -77,13 +79,18 @@ class CorrectedClassifier(ClassifierMixin, OutOfFoldCorrection):
         X : samples, anything that `estimator` takes and that can be indexed by row.
         y : (N,) given labels, numbers or strings.
         sample_weight : (N,), passed to the estimator's fit and used when the correction is fitted.
+        verified : what people said of single rows: an array of length N with gaps, or
+            ``{row: label}``; see :func:`adacorr.correct`. Their rows keep that label, the answers
+            choose the rule, and ``correction_.certificate`` says what they prove. With metadata
+            routing (``set_fit_request(verified=True)``) pass an array: it is split like `y`.
         **fit_params : passed to the estimator's fit, split by fold where they have N entries; with
             metadata routing enabled, routed (also ``groups`` to a group splitter).
         """
-        checked = self._correct(X, y, sample_weight, fit_params)
+        checked = self._correct(X, y, sample_weight, verified, fit_params)
         model: Any = clone(self.estimator)
         X, labels, params = checked.X, self.corrected_labels_, checked.fit_params
         self.trusted_ = trusted_rows(checked.y, self.correction_, checked.weight)
+        self.trusted_[checked.verified] = True
         if not self.trusted_.all():
             rows = np.flatnonzero(self.trusted_)
             params = _check_method_params(X, params=params, indices=rows)

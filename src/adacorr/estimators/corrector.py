@@ -45,21 +45,25 @@ class LabelCorrector(OutOfFoldCorrection):
         self.n_rounds = n_rounds
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any):
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None, **fit_params: Any
+    ):
         """Correct `y`; parameters as in :meth:`CorrectedClassifier.fit`."""
         _check_feature_names(self, X, reset=True)
         _check_n_features(self, X, reset=True)
-        self._correct(X, y, sample_weight, fit_params)
+        self._correct(X, y, sample_weight, verified, fit_params)
         return self
 
-    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None, **fit_params: Any
+    ) -> Any:
         """Correct `y` and return the corrected labels, (N,).
 
         After ``set_output(transform="pandas")`` (or "polars"): a frame with one row per sample and
         the columns given, label, ratio, flipped, suggested, confidence (NaN where there is none),
         with the index of `y`, or else of `X`, if that is a pandas object.
         """
-        self.fit(X, y, sample_weight, **fit_params)
+        self.fit(X, y, sample_weight, verified, **fit_params)
         return self._wrap(X, y)
 
     def set_output(self, *, transform: str | None = None):
