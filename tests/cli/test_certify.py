@@ -3,9 +3,15 @@
 import csv
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from adacorr.report.certificate import fingerprint
+from adacorr.review.server import open_review
+from adacorr.runs.directory import Run
+from adacorr.runs.reader import RunData
 
 
 @pytest.fixture
@@ -52,10 +58,6 @@ def test_the_same_as_correct_says(run_cli, animals):
 
 
 def test_the_fingerprint_is_that_of_the_data(run_cli, animals):
-    from adacorr.report.certificate import fingerprint
-    from adacorr.runs.directory import Run
-    from adacorr.runs.reader import RunData
-
     before = fingerprint(RunData.open(Run.open(Path("run"))))
     text = Path("animals.csv").read_text()
     Path("animals.csv").write_text(text.replace("</b>,cat", "</b>,dog", 1))
@@ -82,14 +84,10 @@ def test_a_run_without_answers_is_one_line(run_cli, animals):
 
 
 def test_answers_of_the_review_page_count(run_cli, animals):
-    from contextlib import closing
-
-    from adacorr.review.answers import AnswerLog, Said
-    from adacorr.review.server import open_review
-    from adacorr.runs.directory import Run
-
     data, store = open_review(Run.open(Path("run")))
     with closing(store), open("answers.csv", newline="") as file:
+        from adacorr.review.answers import AnswerLog, Said
+
         log = AnswerLog(store, data.n)
         for row in csv.DictReader(file):
             log.add(Said(int(row["row"]), ("cat", "dog").index(row["label"]), "Ann"))
