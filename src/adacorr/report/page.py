@@ -188,7 +188,7 @@ def _automatic(data: RunData) -> bool:
 def _lasting(data: RunData) -> bool:
     """Is there a run directory to review? `adacorr correct --report` alone leaves none."""
     path = data.run.path.resolve()
-    return not any(p.name.startswith(".") and p.name.endswith(".tmp") for p in (path, path.parent))
+    return not (path.name.startswith(".") or path.parent.name.endswith(".tmp"))
 
 
 def _title(data: RunData) -> str:
