@@ -22,14 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.answers import encode_answers
+from adacorr.core.models import mean_probs
 from adacorr.core.sampling import priority
 from adacorr.core.sparse import TopK
-from adacorr.core.validation import (
-    check_count,
-    check_pred_probs,
-    check_same_length,
-)
-from adacorr.labels import column_names, encode_labels
+from adacorr.core.validation import check_count, check_same_length
+from adacorr.labels import encode_labels
 
 DISPUTED, AGREED = 0, 1
 STRATA = ("disputed", "agreed")
@@ -173,17 +170,10 @@ def ask(
     >>> ask(labels, pred_probs, verified={1: 1})
     array([2, 0])
     """
-    f = check_pred_probs(mean_probs(pred_probs))
-    given = encode_labels(labels, f.shape[1], classes, columns=column_names(pred_probs))
+    f, columns = mean_probs(pred_probs)
+    given = encode_labels(labels, f.shape[1], classes, columns=columns)
     check_same_length(given.codes, f)
     answered = encode_answers(verified, len(f), given.codec).rows
     count = check_count(n, "n") + len(answered)
     queue = Queue.of(is_disputed(given.codes, f), count, seed=check_seed(rng))
     return queue.next(n, answered)
-
-
-def mean_probs(pred_probs: ArrayLike | Sequence[ArrayLike]) -> ArrayLike:
-    """The mean of several models' probabilities; of one model, these themselves."""
-    if isinstance(pred_probs, list | tuple) and pred_probs and np.ndim(pred_probs[0]) == 2:
-        return np.mean([np.asarray(f) for f in pred_probs], axis=0)
-    return pred_probs  # pyright: ignore[reportReturnType]

@@ -15,6 +15,7 @@ from adacorr.core.certify import Certificate, Tally, certify
 from adacorr.core.informed import Answered, InformedRule, inform
 from adacorr.core.lrt import Decision, Rule, ThresholdRule
 from adacorr.core.meter import best_other
+from adacorr.core.models import mean_probs, models_of
 from adacorr.core.readings import Reading
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.sparse import LargestOnly, fit_top_k, largest
@@ -24,9 +25,9 @@ from adacorr.core.validation import (
     check_count,
     check_invertible,
     check_number,
-    check_pred_probs,
     check_same_length,
 )
+from adacorr.correction.panel import Annotator, Consensus, consensus, is_panel
 from adacorr.labels import Encoded, column_names, encode_labels
 
 MATRIX_CLASSES = 2000
@@ -58,6 +59,7 @@ class Correction:
     readings : the explanations of the labels that fit, the one in force first.
     certificate : what the answers of `verified` prove; None without answers.
     T : under "auto", the estimated (or given) transition matrix, where noise depends on the class.
+    annotators : where several people labelled: who is how good; empty otherwise.
     note : what the rule found, in plain words.
     warnings : what seems to be wrong with the input, a sentence each.
     """
@@ -77,6 +79,7 @@ class Correction:
     readings: tuple[Reading, ...] = ()
     certificate: Certificate | None = None
     T: NDArray[np.float64] | None = None
+    annotators: tuple[Annotator, ...] = ()
     note: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -166,7 +169,7 @@ def fit_rule(
 
 def correct(
     labels: ArrayLike,
-    pred_probs: ArrayLike,
+    pred_probs: ArrayLike | Sequence[ArrayLike],
     delta: ArrayLike | str = "auto",
     T: ArrayLike | None = None,
     *,
@@ -180,8 +183,11 @@ def correct(
 
     Parameters
     ----------
-    labels : (N,) integers or strings, possibly wrong.
-    pred_probs : (N, K) out-of-sample probabilities, for example from ``cross_val_predict``.
+    labels : (N,) integers or strings, possibly wrong; or (N, M), one column for each annotator,
+        with gaps (None, NaN, masked, "" or -1). The result is then their consensus, ``flipped`` is
+        where it differs from the majority vote, and ``annotators`` says who is how good.
+    pred_probs : (N, K) out-of-sample probabilities, for example from ``cross_val_predict``; a list
+        of such arrays (several models, repeated cross-validation) counts by its mean.
     delta : "auto" fits a noise model and flips where another label is more probable than the
         given one; a number in (0, 1] is LRT-Correction (Procedure 1 of Zheng et al. 2020): flip
         to the argmax when f[label] / f[argmax] < delta.
@@ -201,11 +207,19 @@ def correct(
     >>> result.labels.tolist(), result.ratio.round(2).tolist()
     (['cat', 'cat'], [1.0, 0.25])
     """
-    if isinstance(delta, str) or normalize:
-        f = check_pred_probs(pred_probs, normalize=normalize)
-    else:
-        f = as_pred_probs(pred_probs)  # the threshold rule checks the rows as it goes
-    given = encode_labels(labels, f.shape[1], classes, columns=column_names(pred_probs))
+    if isinstance(delta, str) or normalize or models_of(pred_probs) is not None:
+        f, columns = mean_probs(pred_probs, normalize=normalize)
+    else:  # the threshold rule checks the rows as it goes
+        one: Any = pred_probs
+        f, columns = as_pred_probs(one), column_names(one)
+    if is_panel(labels):
+        if delta != "auto" or T is not None:
+            raise InputError("labels: expected delta='auto' and no T with several annotators")
+        agreed = consensus(
+            labels, f, classes=classes, columns=columns, max_flip_error=max_flip_error
+        )
+        return _result(agreed.given, f, agreed, agreed.decision)
+    given = encode_labels(labels, f.shape[1], classes, columns=columns)
     check_same_length(given.codes, f)
     answers = encode_answers(verified, len(f), given.codec)
     answered = Answered.of(given.codes, f, answers) if answers else None
@@ -248,7 +262,9 @@ def with_answers(
     return replace(decision, **changed)
 
 
-def _result(given: Encoded, f: NDArray[np.floating], rule: Rule, decision: Decision) -> Correction:
+def _result(
+    given: Encoded, f: NDArray[np.floating], rule: Rule | Consensus, decision: Decision
+) -> Correction:
     """A decision in the words of the user's labels, with what the fit says of the whole."""
     other = best_other(given.codes, f)[0] if decision.other is None else decision.other
     summary = rule.summary
@@ -270,6 +286,8 @@ def _result(given: Encoded, f: NDArray[np.floating], rule: Rule, decision: Decis
     if isinstance(rule, AutoRule | InformedRule):
         base = rule if isinstance(rule, AutoRule) else rule.base
         result = replace(result, T=base.T, readings=base.readings)
+    if isinstance(rule, Consensus):
+        result = replace(result, annotators=rule.annotators, readings=rule.readings)
     if decision.confidence is None or summary["noise_rate"] is None:
         return result
     doubt = 1 - decision.confidence
