@@ -30,6 +30,7 @@ docs/auto-rule.md has the measurements, failures included.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,14 @@ class PosteriorRule:
             top = eta.argmax(axis=0)
             error = np.broadcast_to(self.model_error, len(self.T))
             eta *= (1 - error)[top]
-            eta += (error[:, None] * _flip_targets(self.T)).T.take(top, axis=1)
+            eta += self._mistaken.take(top, axis=1)
         return posterior(eta, self.T, labels)[0]
+
+    @cached_property
+    def _mistaken(self) -> Array:
+        """(K, K) P(the model says j, is confidently wrong, and i is true)."""
+        error = np.broadcast_to(self.model_error, len(self.T))
+        return np.ascontiguousarray((error[:, None] * _flip_targets(self.T)).T)
 
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
         """Suggest the most probable true label; the ratio is P(given) / P(suggested)."""
