@@ -87,7 +87,8 @@ def table(records: list[dict[str, Any]]) -> str:
     loads = [r["load"] for r in records]
     busy = (
         f"The machine was busy with other work (load {min(loads):.0f} to {max(loads):.0f} on "
-        f"{records[0]['cores']} cores), so\nwall times are too high; processor time is the better guide."
+        f"{records[0]['cores']} cores), so\nwall times are too "
+        "high; processor time is the better guide."
         if max(loads) > 1.5 * records[0]["cores"]
         else f"On a quiet machine with {records[0]['cores']} cores."
     )

@@ -34,7 +34,7 @@ IMAGES = 10_000
 WIDE = 0.2  # an interval this wide says little
 
 # The rule that this one replaced, on the same labels (texts: another setting of TF-IDF): share of
-# right labels, stated noise rate. Measured once with its last version and kept, since its code is gone.
+# right labels, stated noise rate. Measured once with its last version and kept: its code is gone.
 FORMER = {
     "CIFAR-10N aggre, resnet18": (0.910, 0.015),
     "CIFAR-10N aggre, swin-b": (0.910, 0.003),
@@ -85,7 +85,8 @@ def texts(file: str, clean: bool = False) -> Stored:
     from sklearn.linear_model import LogisticRegression
 
     frame = pd.read_csv(root() / "real" / file)
-    X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(frame["text"].astype(str))
+    words = [str(text) for text in frame["text"].tolist()]
+    X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(words)
     truth = np.asarray(frame["truth"], np.int64)
     labels = truth if clean else np.asarray(frame["label"], np.int64)
     return out_of_fold(LogisticRegression(C=10, max_iter=500), X, labels), labels, truth
@@ -115,7 +116,7 @@ def encoder_probe(kind: str, cache: Path) -> Stored:
     if not path.exists():
         from adacorr.cleaning.encoders.images import image_encoder
 
-        np.save(path, image_encoder(None).encode(image_bytes())[0])
+        np.save(path, image_encoder(None).encode(image_bytes()).dense)
     X = PCA(200, random_state=0).fit_transform(StandardScaler().fit_transform(np.load(path)))
     labels, truth = human_labels(kind)
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.003, max_iter=200))
