@@ -36,9 +36,9 @@ def preview(dataset: Dataset, i: int, side: int = SIDE) -> Preview:
     fields = {"sample": str(i if dataset.ids is None else dataset.ids[i])}
     sample = np.asarray(dataset.features[i])
     if sample.ndim == 3 and sample.dtype == np.uint8:
-        return Preview(_image(sample, side), fields)
+        return Preview(picture(sample, side), fields)
     if sample.ndim == 2 and sample.shape[1] == 3:
-        return Preview(_image(_project(sample), side), fields)
+        return Preview(picture(_project(sample), side), fields)
     names = dataset.feature_names or tuple(f"column {j}" for j in range(sample.size))
     values = sample.ravel()
     for name, value in zip(names, values, strict=True):
@@ -50,7 +50,8 @@ def preview(dataset: Dataset, i: int, side: int = SIDE) -> Preview:
     return Preview(None, fields)
 
 
-def _image(pixels: NDArray[np.uint8], side: int) -> bytes:
+def picture(pixels: NDArray[np.uint8], side: int) -> bytes:
+    """(H, W, C) pixels as PNG, at most `side` on a side, tiny ones enlarged."""
     from PIL import Image
 
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.data import Dataset, Preview, open_source, preview
 from adacorr.data.identity import file_content, source_digest
-from adacorr.data.images import LazyImages
+from adacorr.data import table as tables
+from adacorr.data.images import LazyImages, decode
+from adacorr.data.named.catalog import CATALOG
+from adacorr.data.previews import picture
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import files_behind
@@ -84,7 +87,10 @@ def _opener(
             "by."
         )
     note = f"{clean_text(source, 200)} has changed since the run; rows are found by their ids."
-    if data.kind == "correct":
+    kind = data.section("clean").get("kind")
+    if kind == "images" and (Path(source).is_dir() or settings.get("image_column")):
+        return _pictures(source, settings, names, side), note if changed else None
+    if data.kind == "correct" or (kind in ("text", "values") and is_table(source)):
         ids = names.ids if changed else None
         return _table_rows(source, settings, wanted, ids), note if changed else None
     return _dataset_rows(source, settings, names, side), note if changed else None
@@ -118,6 +124,33 @@ class _Names:
                 if batch.content is not None:
                     names.contents[number] = batch.content[i]
         return names
+
+
+def is_table(source: str) -> bool:
+    """A table file; else a dataset by name or an .npz."""
+    return not (source.partition(":")[0] in CATALOG or source.endswith(".npz"))
+
+
+def _pictures(
+    source: str, settings: dict[str, Any], names: _Names, side: int
+) -> Callable[[int], Preview]:
+    """The files of a folder by the run's ids, or a table's column: read when they are looked at."""
+    folder, column = Path(source), settings.get("image_column")
+    listed = [] if folder.is_dir() else tables.image_sources(tables.read(folder), column, folder)[0]
+
+    def show(index: int) -> Preview:
+        name = names.ids.get(index, str(index))
+        if folder.is_dir() and (".." in Path(name).parts or Path(name).is_absolute()):
+            return Preview(None, {"sample": name, "note": "outside of the run's folder"})
+        found = folder / name if folder.is_dir() else listed[index]
+        if isinstance(found, Path) and not found.is_file():
+            return Preview(None, {"sample": name, "note": "no longer in the source"})
+        content = names.contents.get(index)
+        if content and isinstance(found, Path) and file_content(found) != content:
+            return Preview(None, {"sample": name, "note": "changed since the run"})
+        return Preview(picture(decode(found, name), side), {"sample": name})
+
+    return show
 
 
 def _table_rows(
