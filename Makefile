@@ -8,17 +8,17 @@ export ADACORR_DATA ?= $(wildcard ../shared/data)
 .PHONY: demo test lint types unit bench hard docs build clean browser
 
 # One stamp per set of extras: `make demo` installs less than `make test`.
-$(VENV)/.train: pyproject.toml constraints.txt
+$(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[train]'
+	$(PIP) -e '.[images,review]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[dev]'
-	touch $@ $(VENV)/.train
+	touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.train          ## correct 40% wrong labels on real handwritten digits
+demo: $(VENV)/.demo           ## find and correct wrong labels among real handwritten digits
 	$(BIN)/python examples/demo.py
 
 test: lint types unit         ## everything CI runs

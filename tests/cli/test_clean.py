@@ -48,6 +48,15 @@ def test_json_and_resume_agree(table, tmp_path, run_cli):
     assert all(wrong)
 
 
+def test_predict_takes_its_runs(table, tmp_path, run_cli):
+    run = str(tmp_path / "run")
+    run_cli("clean", str(table), "--run-dir", run, "--quiet")
+    out = tmp_path / "predicted.csv"
+    code, said, _ = run_cli("predict", run, str(table), "--output", str(out))
+    assert (code, said) == (0, f"200 predictions in {out}\n")
+    assert out.read_text().splitlines()[0] == '"index","predicted","p_no","p_yes"'
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -35,8 +35,7 @@ class Cleaned:
     by_model : the same of each model, by its name.
     issues : what else is wrong with the data.
     suspicion : (N,) how likely the given label is wrong, for ordering.
-    class_names : K names.
-    notes : what was found out about the data, in plain words.
+    samples : what was judged, with the names of the classes.
     run : the run directory, where one was asked for.
     """
 
@@ -45,9 +44,13 @@ class Cleaned:
     by_model: dict[str, NDArray[np.float32]]
     issues: Issues
     suspicion: NDArray[np.float64]
-    class_names: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    samples: Samples
     run: Run | None = None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The K names."""
+        return self.samples.class_names
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -156,7 +159,7 @@ def clean_samples(
     cleaned = judge(samples, features, how, verified, folder, tick)
     if folder is None:
         return cleaned
-    return replace(cleaned, run=write_results(folder, samples, cleaned, maker.name, how))
+    return replace(cleaned, run=write_results(folder, cleaned, maker.name, how))
 
 
 def encoder_for(kind: str, name: str | None, tick: Tick = silent) -> Encoder:
@@ -223,8 +226,7 @@ def judge(
         {model.name: part for model, part in zip(models, parts, strict=True)},
         issues,
         np.where(features.readable, suspicion, 0.0),
-        samples.class_names,
-        samples.notes,
+        samples,
     )
 
 

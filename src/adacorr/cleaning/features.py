@@ -31,6 +31,12 @@ REDUCED = 256
 WAITING, DONE, UNREADABLE = 0, 1, 2
 
 
+class Rows(Protocol):
+    """Sparse rows, wherever they lie."""
+
+    def take(self, rows: NDArray[np.int64]) -> Any: ...
+
+
 class Tick(Protocol):
     """Told how many rows of how many are done."""
 
@@ -57,7 +63,7 @@ class Features:
 
     dense: NDArray[np.float32]
     reduced: NDArray[np.float32]
-    sparse: SparseRows | None
+    sparse: Rows | None
     n_words: int
     readable: NDArray[np.bool_]
     digests: NDArray[np.uint64]
@@ -239,23 +245,41 @@ def _looked_up(features: Any, state: Any, old: Any, new: Any) -> tuple[Any, Any,
     return rows, np.array(features[sources]), np.array(state[sources])
 
 
+class Reduction:
+    """The leading directions of wide features, centred, with a typical size of one.
+
+    Narrow features stay as they are. Fitted to a sample of the readable rows.
+    """
+
+    def __init__(self, features: NDArray[np.float32], readable: NDArray[np.bool_]) -> None:
+        rows = np.flatnonzero(readable)
+        rows = rows[sample_rows(len(rows), FIT_ROWS // 5)]
+        self._pca: Any = None
+        self.width = features.shape[1]
+        if self.width <= REDUCED or len(rows) < 2:
+            return
+        from sklearn.decomposition import PCA
+
+        self.width = min(REDUCED, len(rows) - 1)
+        settings: Any = {"svd_solver": "randomized", "iterated_power": 2, "random_state": 0}
+        self._pca = PCA(self.width, **settings)
+        self._scale = self._pca.fit_transform(np.array(features[rows])).std() or 1.0
+
+    def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(B, width) of (B, D)."""
+        if self._pca is None:
+            return features
+        return (self._pca.transform(features) / self._scale).astype(np.float32)
+
+
 def _reduced(
     features: NDArray[np.float32], readable: NDArray[np.bool_], folder: Path | None
 ) -> NDArray[np.float32]:
-    """The leading directions, centred, with a typical size of one; narrow features as they are."""
-    n, width = features.shape
-    rows = np.flatnonzero(readable)
-    rows = rows[sample_rows(len(rows), FIT_ROWS // 5)]
-    if width <= REDUCED or len(rows) < 2:
+    """All rows, a block at a time."""
+    reduce = Reduction(features, readable)
+    if reduce.width == features.shape[1]:
         return features
-    from sklearn.decomposition import PCA
-
-    size = min(REDUCED, len(rows) - 1)
-    settings: Any = {"svd_solver": "randomized", "iterated_power": 2, "random_state": 0}
-    pca = PCA(size, **settings)
-    scale = pca.fit_transform(np.array(features[rows])).std() or 1.0
-    out = array_at(folder, "cache/reduced.npy", (n, size), np.float32)
-    for start in range(0, n, BLOCK):
-        block = slice(start, start + BLOCK)
-        out[block] = pca.transform(features[block]) / scale
+    out = array_at(folder, "cache/reduced.npy", (len(features), reduce.width), np.float32)
+    for start in range(0, len(features), BLOCK):
+        out[start : start + BLOCK] = reduce(features[start : start + BLOCK])
     return out

@@ -58,22 +58,20 @@ def read_settings(folder: Path) -> tuple[str, Choice, str | None, Folds]:
         raise InputError(f"{folder}: expected a run of `adacorr clean`, got {error}") from error
 
 
-def write_results(
-    folder: Path, samples: Samples, cleaned: Cleaned, encoder: str, how: Folds
-) -> Run:
+def write_results(folder: Path, cleaned: Cleaned, encoder: str, how: Folds) -> Run:
     """labels.parquet, pred_probs.npy and config.toml, each whole or not there."""
     run = Run(folder)
     unseal(folder, FILES)
     with atomic(run.file("pred_probs.npy")) as path, open(path, "wb") as handle:
         np.save(handle, cleaned.pred_probs)
-    write_toml(run.file("config.toml"), _config(samples, cleaned, encoder, how))
-    write_labels(run.file("labels.parquet"), _columns(samples, cleaned))
+    write_toml(run.file("config.toml"), _config(cleaned, encoder, how))
+    write_labels(run.file("labels.parquet"), _columns(cleaned))
     seal(folder, FILES)
     return run
 
 
-def _columns(samples: Samples, cleaned: Cleaned) -> dict[str, Any]:
-    found = cleaned.correction
+def _columns(cleaned: Cleaned) -> dict[str, Any]:
+    found, samples = cleaned.correction, cleaned.samples
     code = samples.codec.encode
     columns: dict[str, Any] = {
         "index": np.arange(len(samples)),
@@ -94,13 +92,12 @@ def _columns(samples: Samples, cleaned: Cleaned) -> dict[str, Any]:
     return columns | cleaned.issues.columns()
 
 
-def _config(
-    samples: Samples, cleaned: Cleaned, encoder: str, how: Folds
-) -> dict[str, dict[str, Any]]:
+def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, Any]]:
     """How to run it again, and what came out."""
     import sklearn
 
-    found, names = cleaned.correction, samples.class_names
+    found, samples = cleaned.correction, cleaned.samples
+    names = samples.class_names
     return {
         "run": {
             "command": samples.about.get("command"),
@@ -124,7 +121,7 @@ def _config(
             "models": list(cleaned.by_model),
             "folds": how.count,
             "repeats": how.repeated(len(samples)),
-            "notes": list(cleaned.notes),
+            "notes": list(samples.notes),
         },
         "result": {
             "rows": len(samples),

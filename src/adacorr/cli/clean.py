@@ -14,7 +14,6 @@ from adacorr.core.validation import InputError
 
 if TYPE_CHECKING:
     from adacorr.cleaning import Cleaned
-    from adacorr.cleaning.samples import Samples
 
 SHOWN = 5
 TEXT = 60  # characters of a sample in the summary
@@ -99,10 +98,8 @@ def clean(
         raise InputError("data: expected a folder, a table or a named dataset, got none")
     began = time.monotonic()
     folder = resume or run_dir or _free(data)
-    samples, cleaned = run(
-        data, choice, encoder, how, folder, verified, resume is not None, strict, quiet
-    )
-    summary = summarise(folder, samples, cleaned, time.monotonic() - began)
+    cleaned = run(data, choice, encoder, how, folder, verified, resume is not None, strict, quiet)
+    summary = summarise(folder, cleaned, time.monotonic() - began)
     if json:
         print(json_lib.dumps(summary))
     elif not quiet:
@@ -119,7 +116,7 @@ def run(
     resume: bool,
     strict: bool,
     quiet: bool,
-) -> tuple[Samples, Cleaned]:
+) -> Cleaned:
     """Open, clean, write the run and its report."""
     from adacorr.cleaning.clean import clean_samples, read_verified
     from adacorr.cleaning.samples import open_samples
@@ -147,7 +144,7 @@ def run(
         write_report(cleaned.run)
     finally:
         steps.close()
-    return samples, cleaned
+    return cleaned
 
 
 def settings_of(folder: Path) -> tuple[str, Any, str | None, Any]:
@@ -166,12 +163,12 @@ def _free(data: str) -> Path:
 # -- what came out ---------------------------------------------------------------------------------
 
 
-def summarise(folder: Path, samples: Samples, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
+def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
     """The summary as plain values."""
     from adacorr.cleaning.issues import sentences
     from adacorr.cleaning.samples import shown
 
-    found = cleaned.correction
+    found, samples = cleaned.correction, cleaned.samples
     names = samples.class_names
     rows = []
     for row in cleaned.suspects(SHOWN):
@@ -193,7 +190,7 @@ def summarise(folder: Path, samples: Samples, cleaned: Cleaned, seconds: float) 
         "samples": len(samples),
         "classes": len(names),
         "models": list(cleaned.by_model),
-        "notes": list(cleaned.notes),
+        "notes": list(samples.notes),
         "labels_changed": found.n_flipped,
         "expected_wrong_changes": found.expected_wrong_flips,
         "noise_rate": found.noise_rate,

@@ -17,6 +17,7 @@ from adacorr.runs.directory import Run
 from adacorr.tables import parquet
 
 if TYPE_CHECKING:
+    from adacorr.cleaning.predict import New
     from adacorr.data import Dataset
 
 SUFFIXES = (".parquet", ".csv", ".npy")
@@ -38,7 +39,7 @@ def predict(
     Parameters
     ----------
     run
-        A run directory of `adacorr fit`.
+        A run directory of `adacorr clean` or `adacorr fit`.
     data
         What to predict, of the kind that the run was trained on; it needs no labels. A named
         dataset stands for its test part.
@@ -59,15 +60,11 @@ def predict(
     if output.suffix not in SUFFIXES:
         raise InputError(f"output: expected a name in {', '.join(SUFFIXES)}, got {output.name}")
     from adacorr.cli.outputs import check_new, files_of
-    from adacorr.data import load_new
-    from adacorr.train.saved import load_model
 
     check_new(output, overwrite, data, *files_of(run))
     trained = Run.open(run)
     names = trained.class_names()
-    about = trained.table("data")
-    samples = load_new(data, about, skip_unreadable=skip_unreadable)
-    batches = load_model(trained).stream(samples.features, workers)
+    samples, batches = predicted(trained, data, skip_unreadable, workers)
     with atomic(output) as temporary:
         write(temporary, output.suffix, batches, names, samples)
     if json:
@@ -76,8 +73,28 @@ def predict(
         print(f"{len(samples):,} predictions in {output}")
 
 
+def predicted(
+    run: Run, data: str, skip_unreadable: bool, workers: int
+) -> tuple[Dataset | New, Iterator[NDArray[Any]]]:
+    """The samples and their probabilities, by the models of `clean` or the net of `fit`."""
+    if run.table("clean"):
+        from adacorr.cleaning.predict import open_new, predictions
+
+        new = open_new(run, data)
+        return new, predictions(run, new)
+    from adacorr.data import load_new
+    from adacorr.train.saved import load_model
+
+    samples = load_new(data, run.table("data"), skip_unreadable=skip_unreadable)
+    return samples, load_model(run).stream(samples.features, workers)
+
+
 def write(
-    path: Path, suffix: str, batches: Iterator[NDArray[Any]], names: list[str], samples: Dataset
+    path: Path,
+    suffix: str,
+    batches: Iterator[NDArray[Any]],
+    names: list[str],
+    samples: Dataset | New,
 ) -> None:
     """Stream the batches into a file of the kind that `suffix` says."""
     if suffix == ".npy":
@@ -90,7 +107,11 @@ def write(
 
 
 def _write_table(
-    path: Path, suffix: str, batches: Iterator[NDArray[Any]], names: list[str], samples: Dataset
+    path: Path,
+    suffix: str,
+    batches: Iterator[NDArray[Any]],
+    names: list[str],
+    samples: Dataset | New,
 ) -> None:
     import pyarrow as pa
     import pyarrow.csv

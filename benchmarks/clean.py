@@ -1,0 +1,290 @@
+"""``adacorr clean`` beside cleanlab on the same features, on sets whose truth is known.
+
+    python benchmarks/clean.py                 # every set, one process each; an hour on one core
+    python benchmarks/clean.py imdb digits     # some of them
+    python benchmarks/clean.py --docs          # the table of docs/clean.md from the records
+
+Needs the data folder ($ADACORR_DATA) and the extras images and dev. The truth is used to score and,
+where answers are simulated, to answer; nothing is chosen by it. Each record holds the share of
+right labels before and after, the average precision with which wrong labels are ranked first, the
+seconds of each step, and the peak memory of the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import adacorr
+from adacorr.cleaning.clean import encoder_for, judge
+from adacorr.cleaning.features import Features, make_features
+from adacorr.cleaning.folds import Folds, out_of_fold
+from adacorr.cleaning.issues import find_nearness
+from adacorr.cleaning.models import models_for
+from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
+
+RECORDS = Path(__file__).parents[1] / "results" / "clean" / "records.jsonl"
+PAGE = Path(__file__).parents[1] / "docs" / "clean.md"
+DATA = Path(os.environ.get("ADACORR_DATA", "data"))
+RATE = 0.15
+ANSWERS = 50
+REPEATS = 10  # of the simulated answers
+
+
+@dataclass(frozen=True)
+class Case:
+    """Samples with the labels to judge, and the truth."""
+
+    samples: Samples
+    truth: NDArray[np.int64]
+
+
+def table(path: str, label: str | None = None) -> Case:
+    samples = open_samples(DATA / path, Choice(label_column=label))
+    return Case(samples, samples.labels if samples.truth is None else samples.truth)
+
+
+def pictures(images: Any, given: NDArray[Any], truth: NDArray[Any]) -> Case:
+    return Case(given_samples(images, given.astype(int), Choice()), truth.astype(np.int64))
+
+
+def noisy(case: Case) -> Case:
+    """15% wrong at random, to any other class."""
+    T = adacorr.noise.uniform(len(case.samples.class_names), RATE)
+    given = adacorr.noise.inject(case.truth, T, rng=0)
+    return Case(replace(case.samples, labels=given), case.truth)
+
+
+def clean_version(case: Case) -> Case:
+    return Case(replace(case.samples, labels=case.truth), case.truth)
+
+
+def cifar(column: str) -> Case:
+    import pyarrow.parquet as pq
+
+    column_of = pq.read_table(DATA / "cifar10" / "train-00000.parquet")["img"].to_pylist()
+    people = np.load(DATA / "cifar10n" / "cifar10n_train.npz")
+    n = len(column_of)
+    images = [cell["bytes"] for cell in column_of]
+    return pictures(images, people[column][:n], people["clean_label"][:n])
+
+
+def fashion(n: int) -> Case:
+    from adacorr.data import load
+
+    data = load("fashion_mnist").train
+    return noisy(pictures(np.asarray(data.features[:n]), data.labels[:n], data.labels[:n]))
+
+
+def digits() -> Case:
+    samples = open_samples("digits")
+    return Case(samples, samples.labels)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "agnews": lambda: table("real/agnews-weak.csv.gz"),
+    "imdb": lambda: table("real/imdb-weak.csv.gz"),
+    "cifar10n-aggre": lambda: cifar("aggre_label"),
+    "cifar10n-random1": lambda: cifar("random_label1"),
+    "fashion-600": lambda: fashion(600),
+    "fashion-6000": lambda: fashion(6000),
+    "spambase": lambda: noisy(table("tabular/spambase.csv.gz", "-1")),
+    "optdigits": lambda: noisy(table("tabular/optdigits.csv.gz", "-1")),
+    "digits": lambda: noisy(digits()),
+    "agnews-clean": lambda: clean_version(table("real/agnews-weak.csv.gz")),
+    "imdb-clean": lambda: clean_version(table("real/imdb-weak.csv.gz")),
+    "cifar10-clean": lambda: clean_version(cifar("aggre_label")),
+    "fashion-600-clean": lambda: clean_version(fashion(600)),
+    "fashion-6000-clean": lambda: clean_version(fashion(6000)),
+    "spambase-clean": lambda: table("tabular/spambase.csv.gz", "-1"),
+    "optdigits-clean": lambda: table("tabular/optdigits.csv.gz", "-1"),
+    "digits-clean": digits,
+}
+
+
+# -- one set ---------------------------------------------------------------------------------------
+
+
+def run(name: str) -> None:
+    """Ours first, then cleanlab, so that the memory is ours; a record for each."""
+    case = CASES[name]()
+    began = time.perf_counter()
+    encoder = encoder_for(case.samples.kind, None)
+    features = make_features(case.samples, digests(case.samples), encoder)
+    encoding = time.perf_counter() - began
+    write(name, "adacorr clean", ours(case, features, encoding))
+    write(name, "cleanlab CleanLearning", clean_learning(case, features, encoding))
+    write(name, "cleanlab Datalab", datalab(case, features, encoding))
+
+
+def ours(case: Case, features: Features, encoding: float) -> dict[str, Any]:
+    samples, k = case.samples, len(case.samples.class_names)
+    began = time.perf_counter()
+    found = judge(samples, features, Folds())
+    judging = time.perf_counter() - began
+    began = time.perf_counter()
+    groups = find_nearness(features, exact_only=samples.kind == "values").groups(None)
+    nearness = time.perf_counter() - began
+    began = time.perf_counter()
+    models = models_for(samples.kind, features.sparse is not None, k)
+    out_of_fold(models, features, samples.labels, k, groups, Folds())
+    modelling = time.perf_counter() - began
+    codes = samples.codec.encode(found.labels)
+    answered = with_answers(case, found)
+    return {
+        **scores(case, codes, found.suspicion),
+        **answered,
+        "seconds": round(encoding + judging, 1),
+        "times_features_and_models": round((encoding + judging) / (encoding + modelling), 2),
+        "seconds_neighbours": round(nearness, 1),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "stated_noise_rate": found.correction.noise_rate,
+    }
+
+
+def with_answers(case: Case, found: Any) -> dict[str, Any]:
+    """The share of right labels after 50 answers by the truth, mean and worst of ten draws."""
+    from adacorr.cleaning.clean import corrected
+
+    readable, labels = ~found.issues.unreadable, case.samples.labels
+    parts = list(found.by_model.values())
+    right = []
+    for seed in range(REPEATS):
+        try:
+            rows = np.asarray(adacorr.ask(labels, parts, n=ANSWERS, rng=seed))
+            said = {int(row): int(case.truth[row]) for row in rows}
+            new = corrected(labels, parts, readable, said).labels
+        except (adacorr.InputError, TypeError) as error:
+            print(f"no answers: {error}", file=sys.stderr)
+            return {}
+        right.append(float((new == case.truth).mean()))
+    return {"after_50": round(float(np.mean(right)), 4), "after_50_worst": round(min(right), 4)}
+
+
+def scores(case: Case, new: NDArray[np.int64], doubt: NDArray[np.float64]) -> dict[str, Any]:
+    from sklearn.metrics import average_precision_score
+
+    wrong = case.samples.labels != case.truth
+    return {
+        "rows": len(wrong),
+        "classes": len(case.samples.class_names),
+        "given": round(float(1 - wrong.mean()), 4),
+        "after": round(float((new == case.truth).mean()), 4),
+        "changed": int((new != case.samples.labels).sum()),
+        "ranking": round(float(average_precision_score(wrong, doubt)), 4) if wrong.any() else None,
+    }
+
+
+def clean_learning(case: Case, features: Features, encoding: float) -> dict[str, Any]:
+    """Its default: five folds of a logistic regression, issues replaced by its predictions."""
+    from cleanlab.classification import CleanLearning
+    from sklearn.linear_model import LogisticRegression
+
+    every = np.arange(len(case.truth))
+    x = features.view("sparse" if features.sparse is not None else "dense", every)
+    began = time.perf_counter()
+    learner = CleanLearning(LogisticRegression(max_iter=300), seed=0)
+    found = learner.find_label_issues(x, case.samples.labels)
+    new = np.where(found["is_label_issue"], found["predicted_label"], case.samples.labels)
+    seconds = encoding + time.perf_counter() - began
+    return {
+        **scores(case, new, 1 - found["label_quality"].to_numpy()),
+        "seconds": round(seconds, 1),
+    }
+
+
+def datalab(case: Case, features: Features, encoding: float) -> dict[str, Any]:
+    """From features alone: its nearest neighbours judge the labels."""
+    from cleanlab import Datalab
+
+    began = time.perf_counter()
+    lab = Datalab({"y": case.samples.labels}, label_name="y", verbosity=0)
+    x = np.asarray(features.reduced, np.float64)
+    lab.find_issues(features=x, issue_types={"label": {}})
+    try:
+        found = lab.get_issues("label")
+    except ValueError:  # it gave up on this set, and said why on stderr
+        return {"failed": True}
+    new = np.where(found["is_label_issue"], found["predicted_label"], case.samples.labels)
+    seconds = encoding + time.perf_counter() - began
+    doubt = 1 - found["label_score"].to_numpy()
+    return {**scores(case, new, doubt), "seconds": round(seconds, 1)}
+
+
+def write(name: str, method: str, record: dict[str, Any]) -> None:
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    line = {"set": name, "method": method, "version": adacorr.__version__, **record}
+    with open(RECORDS, "a", encoding="utf-8") as handle:
+        handle.write(json.dumps(line) + "\n")
+    print(json.dumps(line), flush=True)
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+METHODS = ("adacorr clean", "cleanlab CleanLearning", "cleanlab Datalab")
+
+
+def docs() -> None:
+    """Write the table between the marks of docs/clean.md, from the last record of each cell."""
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in RECORDS.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        last[record["set"], record["method"]] = record
+    head = "| set | given | clean | with 50 answers | CleanLearning | Datalab |"
+    lines = [f"{head} ranking: clean | CleanLearning | Datalab | time | peak MB |"]
+    lines.append("| --- |" + " --- |" * 10)
+    for name in CASES:
+        own = last.get((name, METHODS[0]))
+        if own is None:
+            continue
+        others = [last.get((name, method), {}) for method in METHODS[1:]]
+        percent = [
+            own["given"],
+            own["after"],
+            own.get("after_50"),
+            *(o.get("after") for o in others),
+        ]
+        ranking = [own["ranking"], *(o.get("ranking") for o in others)]
+        cells = [_percent(v) for v in percent] + [_plain(v) for v in ranking]
+        cells += [f"{own['times_features_and_models']:.2f}", f"{own['peak_mb']:,}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    page = PAGE.read_text(encoding="utf-8")
+    begin, end = "<!-- records -->", "<!-- /records -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    if wanted == ["--docs"]:
+        docs()
+    elif len(wanted) == 1:
+        run(wanted[0])
+    else:
+        for name in wanted or CASES:
+            subprocess.run([sys.executable, __file__, name], check=True)
+
+
+if __name__ == "__main__":
+    main()

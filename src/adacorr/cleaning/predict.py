@@ -1,0 +1,159 @@
+"""The models of a finished clean on new data.
+
+A run keeps no fitted models, since those would have to be pickles: they are fitted again, to the
+corrected labels, which takes seconds. Encoders that learn from the samples (words, columns) need
+the data of the run for that; pretrained ones only the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.cleaning.clean import encoder_for
+from adacorr.cleaning.columns import joined_text
+from adacorr.cleaning.encoders.encoded import Encoded, Encoder
+from adacorr.cleaning.features import BLOCK, FIT_ROWS, Features, Reduction, picked
+from adacorr.cleaning.folds import bounded, pooled, probabilities, tuned
+from adacorr.cleaning.models import Model, models_for
+from adacorr.cleaning.rundir import read_settings
+from adacorr.cleaning.samples import open_samples, values_table
+from adacorr.core.sampling import sample_rows
+from adacorr.core.validation import InputError
+from adacorr.data import load
+from adacorr.data import table as tables
+from adacorr.data.folder import image_files
+from adacorr.data.images import SUFFIXES
+from adacorr.data.named.catalog import CATALOG
+from adacorr.runs import Run
+
+
+@dataclass(frozen=True)
+class New:
+    """Samples to predict: contents, and what the user calls each."""
+
+    content: Any
+    ids: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def predictions(run: Run, new: New) -> Iterator[NDArray[np.float32]]:
+    """(B, K) probabilities, a block of samples at a time; an unreadable one gets class shares."""
+    judge = fitted(run)
+    for start in range(0, len(new), BLOCK):
+        yield judge(picked(new.content, np.arange(start, min(start + BLOCK, len(new)))))
+
+
+def fitted(run: Run) -> Callable[[Any], NDArray[np.float32]]:
+    """``contents -> (B, K)``: encoder and models of the run, fitted to its corrected labels."""
+    kind, k = str(run.table("clean")["kind"]), len(run.class_names())
+    table = run.labels()
+    labels = np.asarray(table["corrected"], np.int64)
+    readable = ~np.asarray(table["unreadable"], bool)
+    rows = bounded(np.flatnonzero(readable), labels, np.random.default_rng(0))
+    encoder, known = _encoded(run, kind, rows)
+    reduce = Reduction(known.dense, known.readable)
+    features = _features(known, reduce(known.dense), getattr(encoder, "n_words", 0))
+    y, every = labels[rows], np.arange(len(rows))
+    models = [
+        tuned(model, features, y, every, every, 0)
+        for model in models_for(kind, known.sparse is not None, k)
+    ]
+    made = [model.make().fit(features.view(model.view, every), y) for model in models]
+    shares = np.bincount(y, minlength=k) / len(y)
+
+    def judge(content: Any) -> NDArray[np.float32]:
+        found = encoder.encode(content)
+        new = _features(found, reduce(found.dense), features.n_words)
+        p = pooled([_said(model, one, new, k) for model, one in zip(models, made, strict=True)])
+        p[~found.readable] = shares
+        return p
+
+    return judge
+
+
+def _said(model: Model, one: Any, new: Features, k: int) -> NDArray[np.float32]:
+    rows = np.arange(len(new.readable))
+    return probabilities(one, new.view(model.view, rows), k).astype(np.float32)
+
+
+def _features(found: Encoded, reduced: NDArray[np.float32], n_words: int) -> Features:
+    none = np.zeros((0, 2), np.uint64)
+    rows = None
+    if found.sparse is not None:
+        rows = _Whole(found.sparse)
+    return Features(found.dense, reduced, rows, n_words, found.readable, none, "")
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Sparse rows that are all in memory."""
+
+    matrix: Any
+
+    def take(self, rows: NDArray[np.int64]) -> Any:
+        return self.matrix[rows]
+
+
+def _encoded(run: Run, kind: str, rows: NDArray[np.int64]) -> tuple[Encoder, Encoded]:
+    """The encoder, and the rows of the run that models are fitted to."""
+    source, choice, name, _ = read_settings(run.path)
+    encoder = encoder_for(kind, name)
+    if not encoder.fitted:
+        features = np.load(run.file("features.npy"), mmap_mode="r", allow_pickle=False)
+        return encoder, Encoded(np.array(features[rows]), np.ones(len(rows), bool))
+    if source.partition(":")[0] not in CATALOG and not Path(source).exists():
+        raise InputError(f"{run.path}: expected its data in {source}, got no such file")
+    content = open_samples(source, choice).content
+    if len(content) != run.labels().num_rows:
+        raise InputError(f"{source}: expected the data of {run.path}, got another number of rows")
+    encoder.fit(picked(content, sample_rows(len(content), FIT_ROWS)))
+    return encoder, encoder.encode(picked(content, rows))
+
+
+# -- new data --------------------------------------------------------------------------------------
+
+
+def open_new(run: Run, data: str) -> New:
+    """Samples of the kind that the run judged; labels are not needed."""
+    about, kind = run.table("data"), str(run.table("clean")["kind"])
+    path = Path(data).expanduser()
+    if data.partition(":")[0] in CATALOG or path.suffix == ".npz":
+        parts = load(data)
+        content = (parts.test or parts.train).features
+        if kind == "values":
+            content = values_table(np.asarray(content))
+        return New(content, np.arange(len(content)))
+    if not path.exists():
+        raise InputError(f"{data}: expected a file, a folder or a named dataset, got none")
+    if path.is_dir() or path.suffix.lower() in SUFFIXES:
+        return _pictures(path, kind)
+    table = tables.read(path)
+    one = [str(about.get("image_column"))]
+    columns: list[str] = about.get("text_columns") or about.get("value_columns") or one
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        got = tables.some(table.column_names)
+        raise InputError(f"{data}: expected a column {missing[0]!r}, got {got}")
+    if kind == "images":
+        content = tables.image_sources(table, columns[0], path)[0]
+    else:
+        content = joined_text(table, columns) if kind == "text" else table.select(columns)
+    return New(content, np.arange(table.num_rows))
+
+
+def _pictures(path: Path, kind: str) -> New:
+    if kind != "images":
+        raise InputError(f"{path}: expected {kind} as in the run, got images")
+    root = path if path.is_dir() else path.parent
+    files = image_files(path) if path.is_dir() else [path]
+    if not files:
+        raise InputError(f"{path}: expected images, got none")
+    return New(files, np.array([file.relative_to(root).as_posix() for file in files]))
