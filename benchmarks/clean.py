@@ -33,6 +33,7 @@ from adacorr.cleaning.folds import Folds, out_of_fold
 from adacorr.cleaning.issues import find_nearness
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
+from adacorr.core.answers import Answers
 
 RECORDS = Path(__file__).parents[1] / "results" / "clean" / "records.jsonl"
 PAGE = Path(__file__).parents[1] / "docs" / "clean.md"
@@ -161,13 +162,8 @@ def with_answers(case: Case, found: Any) -> dict[str, Any]:
     parts = list(found.by_model.values())
     right = []
     for seed in range(REPEATS):
-        try:
-            rows = np.asarray(adacorr.ask(labels, parts, n=ANSWERS, rng=seed))
-            said = {int(row): int(case.truth[row]) for row in rows}
-            new = corrected(labels, parts, readable, said).labels
-        except (adacorr.InputError, TypeError) as error:
-            print(f"no answers: {error}", file=sys.stderr)
-            return {}
+        rows = adacorr.ask(labels, found.pred_probs, n=ANSWERS, rng=seed)
+        new = corrected(labels, parts, readable, Answers.of(rows, case.truth[rows]), seed).labels
         right.append(float((new == case.truth).mean()))
     return {"after_50": round(float(np.mean(right)), 4), "after_50_worst": round(min(right), 4)}
 

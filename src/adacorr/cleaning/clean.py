@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from adacorr.cleaning.issues import Issues, find_issues, find_nearness
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
+from adacorr.core.answers import Answers, class_codes, encode_answers, encode_pairs
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction, correct
-from adacorr.data.arrays import match
 from adacorr.runs import Run
 
 
@@ -73,7 +73,7 @@ def clean(
     ignore_columns: Sequence[str] = (),
     encoder: str | None = None,
     folds: Folds | None = None,
-    verified: Mapping[Any, Any] | None = None,
+    verified: Any = None,
     strict: bool = False,
     run_dir: str | Path | None = None,
     resume: bool = False,
@@ -98,7 +98,7 @@ def clean(
     encoder : for images "efficientnet-lite0" (default), a transformers model by name or folder, or
         package.module:factory; for text "tfidf" (default) or a transformers model.
     folds : parts, repeats and seed.
-    verified : rows (numbers) whose true label a person has said.
+    verified : what people said of single rows, as in :func:`adacorr.correct`.
     strict : stop at the first row that is empty or cannot be read; by default it is marked.
     run_dir : where to write; `resume` goes on with what is there.
     tick : called with (step, done, total).
@@ -140,7 +140,7 @@ def clean_samples(
     *,
     encoder: str | None = None,
     folds: Folds | None = None,
-    verified: Mapping[Any, Any] | None = None,
+    verified: Any = None,
     strict: bool = False,
     run_dir: str | Path | None = None,
     resume: bool = False,
@@ -201,7 +201,7 @@ def judge(
     samples: Samples,
     features: Features,
     how: Folds,
-    verified: Mapping[Any, Any] | None = None,
+    verified: Any = None,
     folder: Path | None = None,
     tick: Tick = silent,
 ) -> Cleaned:
@@ -215,17 +215,16 @@ def judge(
     tick("correcting", 0, 1)
     mean = pooled(parts)
     issues = find_issues(near, features.readable, samples.labels, mean, samples.split)
-    found = corrected(samples.labels, parts, features.readable, verified)
+    answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
+    found = corrected(samples.labels, parts, features.readable, answers, how.seed)
     tick("correcting", 1, 1)
-    suspicion = getattr(found, "suspicion", None)
-    if suspicion is None:
-        suspicion = 1 - mean[np.arange(len(mean)), samples.labels].astype(np.float64)
+    assert found.suspicion is not None
     return Cleaned(
         in_users_words(found, samples),
         mean,
         {model.name: part for model, part in zip(models, parts, strict=True)},
         issues,
-        np.where(features.readable, suspicion, 0.0),
+        np.where(features.readable, np.nan_to_num(found.suspicion), 0.0),
         samples,
     )
 
@@ -234,16 +233,18 @@ def corrected(
     labels: NDArray[np.int64],
     parts: Sequence[NDArray[np.float32]],
     readable: NDArray[np.bool_],
-    verified: Mapping[Any, Any] | None = None,
+    verified: Answers | None = None,
+    seed: int = 0,
 ) -> Correction:
     """The rule on the readable rows; the others keep their labels and have no say."""
-    if verified:
-        raise InputError("verified: expected none in this version, got some")
     rows = np.flatnonzero(readable)
-    found = correct(labels[rows], pooled([part[rows] for part in parts]))
+    f = pooled([part[rows] for part in parts])
+    answers = _among(rows, verified)
+    found = correct(labels[rows], f, verified=answers, rng=seed)
     if len(rows) == len(labels):
         return found
-    whole = {"labels": labels, "suggested": labels, "ratio": 1.0, "confidence": np.nan}
+    whole = {"labels": labels, "suggested": labels, "alternative": labels, "ratio": 1.0}
+    whole |= {"confidence": np.nan, "suspicion": np.nan}
     changes: dict[str, Any] = {}
     for entry in fields(found):
         value = getattr(found, entry.name)
@@ -255,14 +256,25 @@ def corrected(
     return replace(found, **changes)
 
 
+def _among(rows: NDArray[np.int64], verified: Answers | None) -> Answers | None:
+    """The answers about these rows, by their place among them."""
+    if verified is None:
+        return None
+    place = np.searchsorted(rows, verified.rows)
+    known = (place < len(rows)) & (rows[np.minimum(place, len(rows) - 1)] == verified.rows)
+    return Answers.of(place[known], verified.codes[known])
+
+
 def in_users_words(found: Correction, samples: Samples) -> Correction:
     """Labels and suggestions of the kind that were passed in."""
     decode = samples.codec.decode
-    return replace(found, labels=decode(found.labels), suggested=decode(found.suggested))
+    other = None if found.alternative is None else decode(found.alternative)
+    labels, suggested = decode(found.labels), decode(found.suggested)
+    return replace(found, labels=labels, suggested=suggested, alternative=other)
 
 
-def read_verified(path: Path, samples: Samples) -> dict[int, Any]:
-    """A person's answers: a table with the columns index (or id) and label."""
+def read_verified(path: Path, samples: Samples) -> Answers:
+    """A person's answers: a table with the columns id (or index) and label."""
     from adacorr.data import table as tables
 
     found = tables.read(path)
@@ -276,5 +288,5 @@ def read_verified(path: Path, samples: Samples) -> dict[int, Any]:
     unknown = [key for key in keys if str(key) not in place]
     if unknown:
         raise InputError(f"{path}: expected {by} of a sample, got {unknown[0]}")
-    codes = match(labels, samples.class_names, f"{path}: column label")
-    return {place[str(key)]: int(code) for key, code in zip(keys, codes, strict=True)}
+    pairs = [(place[str(key)], label) for key, label in zip(keys, labels, strict=True)]
+    return encode_pairs(pairs, len(samples), class_codes(samples.codec))

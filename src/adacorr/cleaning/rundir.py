@@ -15,12 +15,18 @@ from adacorr.cleaning.folds import Folds
 from adacorr.cleaning.issues import sentences
 from adacorr.cleaning.samples import Choice, Samples
 from adacorr.core.validation import InputError
+from adacorr.correction.rundir import sentence
+from adacorr.data.identity import contents, source_digest
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.manifest import FILES, seal, unseal
+from adacorr.runs.schema import FORMAT
 
 if TYPE_CHECKING:
     from adacorr.cleaning.clean import Cleaned
+
+
+ANSWERED = "People's answers chose the rule, and rows that they answered got their label."
 
 
 def begin(folder: Path, resume: bool) -> Path:
@@ -87,9 +93,24 @@ def _columns(cleaned: Cleaned) -> dict[str, Any]:
         "review": found.to_review,
         "truth": samples.truth,
         "id": samples.ids,
+        "content": _contents(samples),
+        "alternative": None if found.alternative is None else code(found.alternative),
     }
     columns |= {name: value for name, value in optional.items() if value is not None}
     return columns | cleaned.issues.columns()
+
+
+def _contents(samples: Samples) -> Any:
+    """A fingerprint of each file of a folder: one that changed is not shown as if it had not."""
+    folder = Path(str(samples.about.get("source", "")))
+    readable = samples.ids is not None and samples.about.get("source") and folder.is_dir()
+    return contents(folder, samples.ids) if readable and samples.ids is not None else None
+
+
+def _digest(samples: Samples) -> str | None:
+    """Of the file that the samples came from; the files of a folder have one each."""
+    path = Path(str(samples.about.get("source", "")))
+    return source_digest([path]) if path.is_file() else None
 
 
 def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, Any]]:
@@ -97,9 +118,12 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
     import sklearn
 
     found, samples = cleaned.correction, cleaned.samples
-    names = samples.class_names
+    names, models = samples.class_names, list(cleaned.by_model)
+    interval = found.noise_rate_interval
     return {
         "run": {
+            "format": FORMAT,
+            "kind": "clean",
             "command": samples.about.get("command"),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "seed": how.seed,
@@ -111,14 +135,19 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
         },
         "data": {
             **{k: v for k, v in samples.about.items() if k != "command"},
+            "source_sha256": _digest(samples),
             "samples": len(samples),
             "class_names": list(names),
+        },
+        "rule": {
+            "sentence": sentence("auto") if found.certificate is None else ANSWERED,
+            "decision": "the automatic rule on out-of-fold predictions of " + ", ".join(models),
         },
         "correct": {"delta": "auto"},
         "clean": {
             "kind": samples.kind,
             "encoder": encoder,
-            "models": list(cleaned.by_model),
+            "models": models,
             "folds": how.count,
             "repeats": how.repeated(len(samples)),
             "notes": list(samples.notes),
@@ -127,6 +156,8 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
             "rows": len(samples),
             "flipped": found.n_flipped,
             "noise_rate": found.noise_rate,
+            "noise_rate_interval": interval and list(interval),
+            "warnings": list(found.warnings) or None,
             "expected_wrong_flips": found.expected_wrong_flips,
             "expected_missed_errors": found.expected_missed_errors,
             "note": found.note or None,

@@ -173,8 +173,10 @@ def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -
         codec, labels = coded(given, "")
     else:
         codec, labels = coded(tables.values(table, label, path), f"{path}: column {label}: ")
-    reserved = {label, tables.TRUTH, choice.group_column, choice.split_column}
-    _check_columns(table, {*reserved - {label, tables.TRUTH}, *choice.ignore_columns}, path)
+    ids, name = tables.row_ids(table, label or "")
+    reserved = {label, name, tables.TRUTH, choice.group_column, choice.split_column}
+    asked = {choice.group_column, choice.split_column, *choice.ignore_columns}
+    _check_columns(table, asked, path)
     rest = [c for c in table.column_names if c not in {*reserved, *choice.ignore_columns}]
     truth = None
     if tables.TRUTH in table.column_names and label != tables.TRUTH:
@@ -186,10 +188,11 @@ def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -
         None,
         labels,
         codec,
+        ids=ids,
         truth=truth,
         groups=_codes_of(table, choice.group_column),
         split=_codes_of(table, choice.split_column),
-        about={} if label is None else {"label_column": label},
+        about={k: v for k, v in {"label_column": label, "id_column": name}.items() if v},
     )
     return _with_content(base, table, rest, choice, path)
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.data import Dataset, Preview, open_source, preview
-from adacorr.data.identity import file_content, source_digest
 from adacorr.data import table as tables
+from adacorr.data.identity import file_content, source_digest
 from adacorr.data.images import LazyImages, decode
 from adacorr.data.named.catalog import CATALOG
 from adacorr.data.previews import picture
@@ -135,7 +135,7 @@ def _pictures(
     source: str, settings: dict[str, Any], names: _Names, side: int
 ) -> Callable[[int], Preview]:
     """The files of a folder by the run's ids, or a table's column: read when they are looked at."""
-    folder, column = Path(source), settings.get("image_column")
+    folder, column = Path(source), str(settings.get("image_column"))
     listed = [] if folder.is_dir() else tables.image_sources(tables.read(folder), column, folder)[0]
 
     def show(index: int) -> Preview:
