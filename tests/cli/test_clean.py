@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -46,6 +47,40 @@ def test_json_and_resume_agree(table, tmp_path, run_cli):
     assert first["label_accuracy_before"] == 0.9
     wrong = [row["given"] != row["predicted"] for row in first["most_suspicious"]]
     assert all(wrong)
+
+
+def test_answers_of_people_go_straight_to_the_rule(table, tmp_path, run_cli):
+    """Nothing is predicted again; what a person said is the label, and is counted as evidence."""
+    run = tmp_path / "run"
+    run_cli("clean", str(table), "--run-dir", str(run), "--quiet")
+    before = (run / "cache" / "linear-0.npy").stat().st_mtime_ns
+    truth = np.array(["no", "yes"])[np.arange(200) % 2]
+    rows = np.arange(40)
+    answers = tmp_path / "answers.csv"
+    pyarrow.csv.write_csv(pa.table({"index": rows, "label": truth[rows]}), answers)
+    code, said, error = run_cli("clean", "--resume", str(run), "--verified", str(answers), "--json")
+    assert code == 0, error
+    assert json.loads(said)["label_accuracy_after"] >= 0.9
+    assert (run / "cache" / "linear-0.npy").stat().st_mtime_ns == before
+    labels = pq.read_table(run / "labels.parquet")
+    kept = np.array(["no", "yes"])[labels["corrected"].to_numpy()]
+    assert kept[rows].tolist() == truth[rows].tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"index": [1]}, "expected columns index and label, got no label"),
+        ({"index": [999], "label": ["no"]}, "expected index of a sample, got 999"),
+        ({"index": [1], "label": ["maybe"]}, "verified: expected a label among no, yes"),
+    ],
+)
+def test_bad_answers_are_one_line(table, tmp_path, run_cli, columns, message):
+    pyarrow.csv.write_csv(pa.table(columns), tmp_path / "answers.csv")
+    flags = ["--verified", str(tmp_path / "answers.csv"), "--run-dir", str(tmp_path / "run")]
+    code, _, error = run_cli("clean", str(table), *flags, "--quiet")
+    assert (code, error.count("\n")) == (2, 1)
+    assert message in error
 
 
 def test_predict_takes_its_runs(table, tmp_path, run_cli):

@@ -81,10 +81,11 @@ def _merge(
     top = np.argpartition(distance, take - 1, axis=1)[:, :take]
     found = np.concatenate([rows[block], others[top]], axis=1)
     length = np.concatenate([far[block], np.take_along_axis(distance, top, axis=1)], axis=1)
-    order = np.lexsort((found, length), axis=1)
+    order = np.lexsort((length, found), axis=1)  # a row may have been met in several tables
     found, length = (np.take_along_axis(a, order, axis=1) for a in (found, length))
-    for i in range(len(block)):  # one row may have been met in several tables
-        _, first = np.unique(found[i], return_index=True)
-        keep = np.sort(first)[:k]
-        rows[block[i], : len(keep)] = found[i][keep]
-        far[block[i], : len(keep)] = np.maximum(length[i][keep], 0)
+    again = np.zeros(found.shape, bool)
+    again[:, 1:] = found[:, 1:] == found[:, :-1]
+    found, length = np.where(again, block[:, None], found), np.where(again, 2.0, length)
+    order = np.argsort(length, axis=1, kind="stable")[:, :k]
+    rows[block] = np.take_along_axis(found, order, axis=1)
+    far[block] = np.maximum(np.take_along_axis(length, order, axis=1), 0)
