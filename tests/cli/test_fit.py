@@ -42,9 +42,21 @@ def test_fit_writes_the_run_directory(run_cli, tmp_path):
     assert "label_accuracy" in run.metrics()[0]
     config = run.config()
     assert config["data"]["noise"] == "uniform:0.4"
-    assert config["method"]["name"] == "adacorr"
+    assert config["method"]["name"] == "posterior"
     assert config["run"]["command"].startswith("adacorr fit digits --noise uniform:0.4")
     assert "<html" in run.file("report.html").read_text()[:500]
+
+
+def test_a_recipe_is_adacorrs_and_training_alone_changes_nothing(run_cli, tmp_path):
+    path = tmp_path / "run"
+    options = ("--recipe", "released", "--no-correct", "--run-dir", str(path), "--json")
+    code, out, err = run_cli("fit", "digits", *QUICK, *options)
+    assert code == 0, err
+    summary = json.loads(out)
+    assert summary["method"] == "adacorr"
+    assert summary["labels_changed"] == 0
+    assert summary["noise_rate"] is None
+    assert "correct" not in Run.open(path).config()
 
 
 def test_json_and_the_same_seed_twice(run_cli, tmp_path):
@@ -127,9 +139,9 @@ def test_bad_input_is_one_line_and_exit_code_2(run_cli, tmp_path):
         (("fit", str(tmp_path / "none.csv")), "expected a file, a folder or one of digits"),
         (("fit", str(tmp_path / "empty")), "empty"),
         (("fit", "digits", "--method", "magic"), "method: expected one of standard, "),
-        (("fit", "digits", "--set", "burnin=3"), "expected fields recipe=paper, burn_in=auto"),
+        (("fit", "digits", "--set", "burnin=3"), "posterior: expected fields burn_in=auto, window"),
         (("fit", "digits", "--set", "delta"), "--set: expected FIELD=VALUE, got 'delta'"),
-        (("fit", "digits", "--set", "delta=7"), "delta: expected"),
+        (("fit", "digits", "--recipe", "paper", "--set", "delta=7"), "delta: expected"),
         (("fit", "digits", "--method", "standard", "--recipe", "paper"), "expected fields none"),
         (("fit", "digits", "--noise", "loud"), "noise: expected"),
         (("fit", "digits", "--net", "huge"), "net: expected one of"),

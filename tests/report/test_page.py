@@ -323,3 +323,13 @@ def test_a_trained_run_says_what_it_was_calibrated_on(make_run):
     assert "given labels of 144 rows held out of training" in html
     assert "order of magnitude" in html
     assert "At least" in html  # it agrees with wrong labels that it has learnt
+
+
+def test_a_methods_own_delta_is_not_the_rule_that_changed_labels(make_run):
+    """`fit` trains by a threshold and corrects by the automatic rule."""
+    run = make_run()
+    with run.file("config.toml").open("a") as handle:
+        handle.write('[correct]\ndelta = "auto"\n')
+    html = page(run)
+    assert "fitted to the labels" in html or "fitted noise model" in html
+    assert "below δ" not in html

@@ -88,7 +88,9 @@ def test_dropped_labels_leave_the_batches(blobs, mlp):
     assert rows_of(spy, 1) == list(range(135))
     assert rows_of(spy, 2) == [i for i in range(135) if i not in (3, 5)]
     np.testing.assert_allclose(spy.ends[1][0][[3, 5]], 1 / 3)
-    np.testing.assert_array_equal(result.labels, y)  # a dropped label is not a corrected one
+    np.testing.assert_array_equal(
+        result.trained_labels, y
+    )  # a dropped label is not a corrected one
 
 
 @dataclass
@@ -171,7 +173,7 @@ def test_the_later_of_nearly_equal_epochs_for_a_method_that_corrects(method, cho
             start = 3 * epoch  # which ones are predicted moves a little
             right[start : start + (80, 79, 78, 40)[epoch]] = True
             labels = torch.zeros(100, dtype=torch.long)
-            self._validation = labels, torch.stack([right, ~right], dim=1).float()
+            self.validation = labels, torch.stack([right, ~right], dim=1).float()
             return float(right.float().mean()), 1.0
 
     ranks = Ranks()

@@ -1,4 +1,3 @@
-import html
 import json
 from dataclasses import replace
 
@@ -6,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
+import adacorr
 from adacorr.core import noise
 from adacorr.core.validation import InputError
 from adacorr.data import Dataset
-from adacorr.report.page import render
 from adacorr.runs.directory import Run
-from adacorr.runs.reader import RunData
-from adacorr.train import METHODS, AdaCorr, CoTeaching, Settings, Standard, fit
+from adacorr.train import AdaCorr, CoTeaching, Settings, Standard, fit
+from adacorr.train.fitting import default_method
 from adacorr.train.saved import load_model
 
 QUICK = {"epochs": 4, "batch_size": 32}
@@ -124,63 +123,48 @@ def test_the_run_directory(blobs, mlp, tmp_path):
     np.testing.assert_array_equal(table["given"], given)
     np.testing.assert_array_equal(table["corrected"], result.labels)
     np.testing.assert_array_equal(table["flipped"], result.labels != given)
+    np.testing.assert_array_equal(table["ratio"], result.correction.ratio)
     held = [i for i, part in enumerate(table["split"]) if part == "validation"]
     np.testing.assert_array_equal(held, result.validation_index)
-    np.testing.assert_array_equal(run.pred_probs(), result.pred_probs)
+    np.testing.assert_array_equal(run.pred_probs(), result.out_of_fold)
     np.testing.assert_array_equal(load_model(run, mlp).predict_proba(X), result.pred_probs)
-    flips = int(sum(table["flipped"]))
-    assert run.config()["result"] == {"rows": 150, "flipped": flips, "delta": 0.9}
-    assert "confidence" not in table  # 15 held-out rows are too few to state one
+    assert run.config()["result"]["flipped"] == result.correction.n_flipped
+    assert run.config()["correct"] == {"delta": "auto"}
 
 
-def test_what_a_run_says_of_a_row_comes_from_one_decision(blobs, mlp, tmp_path):
-    """Labels came from the last epoch, the ratio and the suggestion from the selected one."""
-    X, _, given = blobs
-    options = {**QUICK, "epochs": 12, "lr": 0.05}
-    result = fit(mlp, X, given, method=AdaCorr(burn_in=1), run_dir=tmp_path / "run", **options)
-    assert result.selected_epoch < 12
-    run = Run.open(tmp_path / "run")
-    table = {name: np.asarray(run.labels()[name]) for name in ("corrected", "suggested", "flipped")}
-    ratio = run.labels()["ratio"].to_numpy()
-    assert table["flipped"].any()
-    np.testing.assert_array_equal(
-        table["corrected"][table["flipped"]], table["suggested"][table["flipped"]]
-    )
-    assert (ratio[table["suggested"] == given] == 1).all()
-    assert ((ratio >= 0) & (ratio <= 1)).all()
-    config = run.config()
-    assert "the net at the end of training" in config["rule"]["decision"]
-    assert "most probable where the likelihood ratio" in config["rule"]["sentence"]
-    assert (config["run"]["format"], config["run"]["kind"]) == (2, "fit")
-
-
-@pytest.mark.parametrize("name", ["adacorr", "posterior", "standard"])
-def test_the_report_prints_the_rule_of_the_method(blobs, mlp, tmp_path, name):
-    """A report said "to the most probable class ... below the run's threshold" of every method."""
-    X, _, given = blobs
-    method = METHODS[name](**({} if name == "standard" else {"burn_in": 1}))
-    fit(mlp, X, given, method=method, run_dir=tmp_path / "run", **QUICK)
-    data = RunData.open(Run.open(tmp_path / "run"))
-    assert data.sentence == method.sentence
-    page = render(data)
-    assert "the run's threshold" not in page
-    changed = any(batch.flipped.any() for batch in data.batches())
-    assert changed == (name != "standard")
-    assert (html.escape(f"{method.sentence} That changed") in page) == changed
-
-
-def test_a_run_states_how_many_changes_may_be_wrong(blobs, mlp, tmp_path):
-    X, _, given = blobs
-    method = AdaCorr(burn_in=1)
-    fit(mlp, X, given, method=method, validation=0.4, run_dir=tmp_path / "run", **QUICK)
-    run = Run.open(tmp_path / "run")
+def test_the_labels_handed_out_are_the_rules_word_on_unlearnt_predictions(blobs, mlp, tmp_path):
+    """Whatever the method: the same labels, and what is stated of them is in the run."""
+    X, truth, given = blobs
+    options = {"epochs": 40, "lr": 0.01, "batch_size": 32}
+    results = [
+        fit(mlp, X, given, method=method, run_dir=tmp_path / method.name, **options)
+        for method in (AdaCorr(burn_in=1), Standard())
+    ]
+    np.testing.assert_array_equal(results[0].labels, results[1].labels)
+    assert (results[0].trained_labels != results[0].labels).any()
+    assert (results[1].trained_labels == given).all()
+    by_hand = adacorr.correct(given, results[0].out_of_fold)
+    np.testing.assert_array_equal(results[0].labels, by_hand.labels)
+    assert (by_hand.labels == truth).mean() > (given == truth).mean() + 0.2
+    run = Run.open(tmp_path / "standard")
     table, result = run.labels(), run.config()["result"]
     flipped, sure = table["flipped"].to_numpy(), table["confidence"].to_numpy()
-    assert flipped.any()
-    assert ((sure >= 0) & (sure <= 1)).all()
-    assert result["held_out"] == 60
     assert result["expected_wrong_flips"] == pytest.approx((1 - sure)[flipped].sum())
     assert result["expected_missed_errors"] == pytest.approx((1 - sure)[~flipped].sum())
+    assert result["noise_rate"] == by_hand.noise_rate
+
+
+def test_training_alone_changes_no_label(blobs, mlp, tmp_path):
+    X, _, given = blobs
+    method = AdaCorr(burn_in=1)
+    result = fit(mlp, X, given, method=method, correct=False, run_dir=tmp_path / "run", **QUICK)
+    np.testing.assert_array_equal(result.labels, given)
+    assert result.correction is None
+    assert result.out_of_fold is None
+    run = Run.open(tmp_path / "run")
+    assert not run.labels()["flipped"].to_numpy().any()
+    np.testing.assert_array_equal(run.pred_probs(), result.pred_probs)
+    assert "correct" not in run.config()
 
 
 @pytest.mark.parametrize("name", ["forgetting", "coteaching", "abstention", "forward"])
@@ -191,6 +175,12 @@ def test_every_shape_of_method_comes_back_from_disk(blobs, tmp_path, name):
     result = fit("mlp:hidden=8", X, given, method=METHODS[name](), run_dir=tmp_path / "r", **QUICK)
     model = load_model(Run.open(tmp_path / "r"))
     np.testing.assert_array_equal(model.predict_proba(X), result.pred_probs)
+
+
+def test_the_default_is_two_nets_and_of_a_module_there_is_one(mlp):
+    assert default_method("mlp").name == default_method(mlp).name == "posterior"
+    assert default_method(None).twins
+    assert default_method(mlp(3)).name == "adacorr"
 
 
 def test_a_module_may_be_passed(blobs, mlp):

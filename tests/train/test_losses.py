@@ -11,16 +11,20 @@ from adacorr.train.methods import abstention as dac
 from adacorr.train.methods import mentornet as pd
 from adacorr.train.methods.adacorr import falling_delta, lrt_correct, retroactive_loss
 from adacorr.train.methods.backward import backward_loss
-from adacorr.train.methods.base import Step
+from adacorr.train.methods.base import EpochEnd, Setting, Step
 from adacorr.train.methods.coteaching import coteaching_loss
 from adacorr.train.methods.decoupling import decoupling_loss
+from adacorr.train.methods.dividemix import DivideMix, low_loss, mixed_loss, targets
+from adacorr.train.methods.elrplus import ELRPlus, early_learning, renewed
 from adacorr.train.methods.forward import forward_loss
+from adacorr.train.methods.parts.mixup import Mix, soft_cross_entropy
 from adacorr.train.methods.posterior import (
     label_posterior,
     source_certainty,
     source_weights,
     trusted,
 )
+from adacorr.train.methods.sop import SOP, fitted_loss, noise_term, residual
 from adacorr.train.methods.standard import Standard
 
 B, K = 23, 4
@@ -48,7 +52,7 @@ def close(got: Tensor, expected: float) -> None:
 
 def test_standard():
     z, y = batch(0)
-    step = Step((z,), y, torch.arange(B), 1, torch.Generator())
+    step = Step((z,), y, torch.arange(B), 1, torch.Generator(), z, lambda i, x: x)
     expected = sum(cross_entropy(r, c) for r, c in zip(z.tolist(), y.tolist(), strict=True)) / B
     close(Standard().loss(step), expected)
 
@@ -233,3 +237,194 @@ def test_trusted_leaves_out_the_lowest_ratios(rate):
     ranked = sorted(range(B), key=lambda i: (ratio[i], own[i]))
     kept = trusted(f, y, rate)
     assert sorted(ranked[: int(rate * B)]) == (~kept).nonzero().flatten().tolist()
+
+
+# -- methods that keep something of each sample ---------------------------------------------------
+
+
+def clipped(row: list[float]) -> list[float]:
+    return [min(max(p, 1e-4), 1 - 1e-4) for p in softmax(row)]
+
+
+def test_elrplus_terms():
+    z, _ = batch(20)
+    t, _ = batch(21)
+    t = 0.9 * t.softmax(dim=1)
+    total = 0.0
+    for row, target in zip(z.tolist(), t.tolist(), strict=True):
+        p = clipped(row)
+        total += math.log(1 - sum(a * b for a, b in zip(p, target, strict=True)))
+    close(early_learning(z, t), total / B)
+    new = renewed(t, z, 0.7)
+    for row, target, got in zip(z.tolist(), t.tolist(), new.tolist(), strict=True):
+        p = clipped(row)
+        expected = [0.7 * a + 0.3 * b / sum(p) for a, b in zip(target, p, strict=True)]
+        assert got == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_elrplus_over_three_steps(alpha):
+    """The whole loss of both nets, the running targets included, by a loop over samples."""
+    method = ELRPlus(mixup=alpha)
+    first, y = batch(22)
+    method.start(Setting(y, K, 3, torch.device("cpu")))
+    method.load_state({"target": torch.zeros(2, B, K, dtype=torch.float64)})
+    t = [[[0.0] * K for _ in range(B)] for _ in range(2)]
+    weights = [1.5 * torch.eye(K, dtype=torch.float64), torch.eye(K, dtype=torch.float64)]
+    for epoch in range(1, 4):
+        logits = [(x @ w) * epoch for x, w in zip((first, first), weights, strict=True)]
+        forward = lambda i, x, e=epoch: (x @ weights[i]) * e  # noqa: E731
+        g = torch.Generator().manual_seed(epoch)
+        step = Step(tuple(logits), y, torch.arange(B), epoch, g, first, forward)
+        got = method.loss(step)
+        mix = None
+        if alpha:
+            mix = Mix.draw(B, alpha, torch.Generator().manual_seed(epoch))
+        for net in range(2):
+            for i, row in enumerate(logits[net].tolist()):
+                p = clipped(row)
+                t[net][i] = [0.7 * a + 0.3 * b / sum(p) for a, b in zip(t[net][i], p, strict=True)]
+        total = 0.0
+        for net in range(2):
+            for i in range(B):
+                j, w = (int(mix.partner[i]), mix.weight) if mix else (i, 1.0)
+                x = w * first[i] + (1 - w) * first[j]
+                row = ((x @ weights[net]) * epoch).tolist()
+                ce = w * cross_entropy(row, int(y[i])) + (1 - w) * cross_entropy(row, int(y[j]))
+                other = t[1 - net]
+                target = [w * a + (1 - w) * b for a, b in zip(other[i], other[j], strict=True)]
+                inner = sum(a * b for a, b in zip(clipped(row), target, strict=True))
+                total += (ce + 3 * math.log(1 - inner)) / B
+        assert got.item() == pytest.approx(total, rel=1e-9)
+
+
+def test_sop_terms_and_their_descent():
+    """u and v after a step equal those from slopes by central differences."""
+    z, y = batch(24)
+    g = torch.Generator().manual_seed(3)
+    u = 0.3 * torch.rand(B, 1, generator=g, dtype=torch.float64)
+    v = 0.3 * torch.rand(B, K, generator=g, dtype=torch.float64)
+
+    def loop(u: list, v: list) -> tuple[float, float]:
+        fit = left = 0.0
+        for i, row in enumerate(z.tolist()):
+            p, label = softmax(row), int(y[i])
+            s = [-min(v[i][c] ** 2, 1.0) for c in range(K)]
+            s[label] = min(u[i][0] ** 2, 1.0)
+            q = [max(a + b, 1e-4) for a, b in zip(p, s, strict=True)]
+            fit -= math.log(q[label] / sum(q)) / B
+            best = p.index(max(p))
+            left += sum(((c == best) + s[c] - (c == label)) ** 2 for c in range(K)) / B
+        return fit, left
+
+    expected = loop(u.tolist(), v.tolist())
+    s, p = noise_term(u, v, y), z.softmax(dim=1)
+    close(fitted_loss(p, s, y).mean(), expected[0])
+    close(residual(p, s, y).mean(), expected[1])
+
+    method = SOP(lr_u=2.0, lr_v=3.0)
+    method.start(Setting(y, K, 1, torch.device("cpu")))
+    method.load_state({"u": u.clone(), "v": v.clone()})
+    method.loss(Step((z,), y, torch.arange(B), 1, torch.Generator(), z, lambda i, x: x))
+    h = 1e-6
+    for i in range(0, B, 5):
+        for which, rate, value in ((0, 2.0, u), (1, 3.0, v)):
+            ends = []
+            for sign in (1, -1):
+                moved = [u.tolist(), v.tolist()]
+                moved[which][i][0] += sign * h
+                ends.append(loop(*moved)[which])
+            slope = (ends[0] - ends[1]) / (2 * h)
+            new = method.state()["uv"[which]][i, 0].item()
+            assert new == pytest.approx(value[i, 0].item() - rate * slope, abs=1e-6)
+
+
+def test_dividemix_targets_and_loss():
+    z, y = batch(25)
+    own, both = batch(26)[0].softmax(dim=1), batch(27)[0].softmax(dim=1)
+    clean = torch.rand(B, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    given = torch.nn.functional.one_hot(y, K).double()
+    got = targets(given, clean, own, both)
+    mean, taken, guessed, others = [0.0] * K, 0.0, 0.0, 0
+    labelled = clean > 0.5
+    for i, row in enumerate(z.tolist()):
+        w, p = clean[i].item(), softmax(row)
+        if w > 0.5:
+            mixed = [w * given[i, c].item() + (1 - w) * own[i, c].item() for c in range(K)]
+        else:
+            mixed = both[i].tolist()
+        t = [q * q / sum(r * r for r in mixed) for q in mixed]
+        assert got[i].tolist() == pytest.approx(t, rel=1e-9)
+        if w > 0.5:
+            taken -= sum(a * math.log(b) for a, b in zip(t, p, strict=True))
+        else:
+            guessed += sum((a - b) ** 2 for a, b in zip(t, p, strict=True)) / K
+            others += 1
+        mean = [a + b / B for a, b in zip(mean, p, strict=True)]
+    prior = sum(math.log(1 / K / m) / K for m in mean)
+    expected = taken / (B - others) + 7 * guessed / others + prior
+    close(mixed_loss(z, got, labelled, 7.0), expected)
+
+
+@pytest.mark.parametrize("wrong", [0.1, 0.4])
+def test_dividemix_divides_as_another_mixture_of_normals_does(wrong):
+    from sklearn.mixture import GaussianMixture
+
+    g = torch.Generator().manual_seed(5)
+    high = torch.rand(2000, generator=g) < wrong
+    losses = torch.where(high, 3.0, 0.3) + torch.where(high, 0.7, 0.2) * torch.randn(
+        2000, generator=g
+    )
+    got = low_loss(losses)
+    x = ((losses - losses.min()) / (losses.max() - losses.min()))[:, None].numpy()
+    other = GaussianMixture(2, reg_covar=5e-4, max_iter=200, random_state=0).fit(x)
+    low = other.predict_proba(x)[:, other.means_.argmin()]
+    assert abs(got.numpy() - low).max() < 0.1
+    assert ((got > 0.5).numpy() == (low > 0.5)).mean() > 0.995
+    assert ((got > 0.5) != high).float().mean() > 0.97
+
+
+def test_dividemix_learns_from_the_other_nets_division():
+    """Net 0 finds the first half hard: it is net 1 that goes without those labels."""
+    y = torch.arange(40) % K
+    method = DivideMix(warmup=1, unlabelled=0.0)
+    method.start(Setting(y, K, 10, torch.device("cpu")))
+    right = 8.0 * torch.nn.functional.one_hot(y, K)
+    hard = torch.where(torch.arange(40)[:, None] < 20, -right, right)
+    x = torch.zeros(40, 1)
+    step = Step((hard, right), y, torch.arange(40), 1, torch.Generator(), x, lambda i, x: x)
+    method.loss(step)
+    lines: list[str] = []
+    method.end_epoch(EpochEnd(1, y, right, lambda: right, ({},), lines.append))
+    clean = method.state()["clean"]
+    assert (clean[0, :20] < 0.5).all()
+    assert (clean[0, 20:] > 0.5).all()
+    assert len(lines) == 1
+    forwards: list[int] = []
+
+    def forward(net: int, x: Tensor) -> Tensor:
+        forwards.append(net)
+        return right.clone().requires_grad_()
+
+    step = Step((right, right), y, torch.arange(40), 2, torch.Generator(), x, forward)
+    assert method.loss(step).isfinite()
+    assert forwards == [0, 1]
+
+
+def test_mixup_draws_weights_of_the_beta_distribution_at_least_a_half():
+    from scipy import stats
+
+    g = torch.Generator().manual_seed(6)
+    for alpha in (0.4, 1.0, 4.0):
+        weights = [Mix.draw(2, alpha, g).weight for _ in range(1500)]
+        folded = lambda w, a=alpha: stats.beta.cdf(w, a, a) - stats.beta.cdf(1 - w, a, a)  # noqa: E731
+        assert stats.kstest(weights, folded).pvalue > 0.01
+    mix = Mix(torch.tensor([2, 0, 1]), 0.75)
+    assert mix(torch.tensor([0.0, 4.0, 8.0])).tolist() == [2.0, 3.0, 7.0]
+
+
+def test_soft_cross_entropy_of_a_label_is_cross_entropy():
+    z, y = batch(28)
+    one_hot = torch.nn.functional.one_hot(y, K).double()
+    expected = sum(cross_entropy(r, c) for r, c in zip(z.tolist(), y.tolist(), strict=True)) / B
+    close(soft_cross_entropy(z, one_hot), expected)

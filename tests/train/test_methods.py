@@ -59,9 +59,18 @@ def step(method, epoch: int, labels: torch.Tensor, seed: int = 0):
     method.stage = int(epoch > first)
     nets = method.build(make_net, K)
     index = torch.arange(32)
-    logits = tuple(net(torch.randn(32, D)) for net in nets)
+    x = torch.randn(32, D)
+    logits = tuple(net(x) for net in nets)
     generator = torch.Generator().manual_seed(seed)
-    return nets, logits, Step(logits, labels[index], index, epoch, generator)
+    forward = lambda i, x: nets[i](x)  # noqa: E731
+    return nets, logits, Step(logits, labels[index], index, epoch, generator, x, forward)
+
+
+def bare_step(logits, labels, epoch: int = 6):
+    """A whole data set as one batch of one net, whose input nobody asks for."""
+    index = torch.arange(len(labels))
+    nothing = torch.empty(len(labels), 0)
+    return Step((logits,), labels, index, epoch, torch.Generator(), nothing, lambda i, x: x)
 
 
 def finished_epochs(method, labels: torch.Tensor, until: int) -> torch.Tensor:
@@ -438,8 +447,10 @@ def test_few_clean_samples_keep_their_labels(method):
     from adacorr.data import load
 
     data = load("digits", subset=300, seed=100).train
-    result = fit(None, data.features, data.labels, method=method, epochs=30, seed=100)
-    assert (result.labels == data.labels).mean() >= 0.99
+    result = fit(
+        None, data.features, data.labels, method=method, epochs=30, seed=100, correct=False
+    )
+    assert (result.trained_labels == data.labels).mean() >= 0.99
 
 
 def test_a_net_that_has_learnt_nothing_corrects_nothing():
@@ -448,13 +459,13 @@ def test_a_net_that_has_learnt_nothing_corrects_nothing():
     truth = np.arange(300) % 10
     x = (rng.normal(size=(300, 20)) + 2.0 * np.eye(10, 20)[truth]).astype(np.float32)
     given = noise.inject(truth, noise.uniform(10, 0.1), rng)
-    slow = {"epochs": 12, "lr": 3e-4, "validation": 0.1}
+    slow = {"epochs": 12, "lr": 3e-4, "validation": 0.1, "correct": False}
     net = lambda k: nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, k))  # noqa: E731
     result = fit(net, x, given, method=AdaCorr(), **slow)
     train = np.setdiff1d(np.arange(300), result.validation_index)
-    assert (result.labels[train] == given[train]).all()
+    assert (result.trained_labels[train] == given[train]).all()
     unguarded = fit(net, x, given, method=AdaCorr(burn_in=4), **slow)
-    assert (unguarded.labels[train] == truth[train]).mean() < 0.6
+    assert (unguarded.trained_labels[train] == truth[train]).mean() < 0.6
 
 
 # -- the methods' own promises -------------------------------------------------------------------
@@ -532,7 +543,7 @@ def test_abstention_price_rises_to_its_end_and_drops_the_abstained_with_another_
     logits = torch.zeros(N, K + 1)
     logits[:40, K] = 5.0  # abstains on the first 40
     logits[:, 0] = 1.0  # and would call all of them 0
-    method.loss(Step((logits,), labels, torch.arange(N), 6, torch.Generator()))
+    method.loss(bare_step(logits, labels))
     line = {"val_loss": 1.0, "val_accuracy": 0.5}
     end = EpochEnd(6, out, logits[:, :K], lambda: logits[:, :K], (line,), lambda _: None)
     dropped = method.end_epoch(end)
@@ -546,7 +557,7 @@ def test_abstention_never_empties_a_class():
     logits = torch.zeros(N, K + 1)
     logits[:, K] = 5.0 * (labels == 1)
     method._average = torch.tensor(1.0)
-    method.loss(Step((logits,), labels, torch.arange(N), 6, torch.Generator()))
+    method.loss(bare_step(logits, labels))
     line = {"val_loss": 1.0, "val_accuracy": 0.5}
     end = EpochEnd(6, labels, logits[:, :K], lambda: logits[:, :K], (line,), lambda _: None)
     assert (method.end_epoch(end) == labels).all()
@@ -557,9 +568,10 @@ def test_abstention_never_empties_a_class():
 def test_adacorr_corrects(problem, delta, predictions):
     x, given, truth = problem
     method = AdaCorr(delta=delta, predictions=predictions)
-    result = fit(make_net, x, given, method=method, epochs=30, batch_size=16, lr=2e-2)
+    quick = {"epochs": 30, "batch_size": 16, "lr": 2e-2, "correct": False}
+    result = fit(make_net, x, given, method=method, **quick)
     gain = 0.1 if delta == 0.9 else 0.03  # the posterior rule is the more careful one
-    assert np.mean(result.labels == truth) > np.mean(given == truth) + gain
+    assert np.mean(result.trained_labels == truth) > np.mean(given == truth) + gain
 
 
 def test_posterior_sees_through_pair_noise():
@@ -570,8 +582,9 @@ def test_posterior_sees_through_pair_noise():
     given = noise.inject(truth, noise.pair(4, 0.4), rng)
     right = {}
     for method in (AdaCorr(), Posterior()):
-        result = fit(make_net, x, given, method=method, epochs=30, batch_size=32, lr=1e-2)
-        right[method.name] = np.mean(result.labels == truth)
+        quick = {"epochs": 30, "batch_size": 32, "lr": 1e-2, "correct": False}
+        result = fit(make_net, x, given, method=method, **quick)
+        right[method.name] = np.mean(result.trained_labels == truth)
     assert right["posterior"] > 0.85
     assert right["posterior"] > right["adacorr"]
 

@@ -77,18 +77,20 @@ class Plan:
     settings: Settings
     run_dir: Path
     resume: bool
+    correct: bool = True
 
 
 def fit(
     data: str | None = None,
     /,
     *,
-    method: str = "adacorr",
+    method: str | None = None,
     recipe: Literal["paper", "released"] | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     net: str | None = None,
     source: Source = Source(),  # noqa: B008
     settings: Annotated[Settings, Parameter(name="*")] = Settings(),  # noqa: B008
+    correct: bool = True,
     run_dir: Path | None = None,
     resume: Path | None = None,
     json: bool = False,
@@ -103,7 +105,7 @@ def fit(
         a .csv or .parquet table with --label-column, or an .npz.
     method
         standard, forgetting, forward, backward, decoupling, mentornet, coteaching, abstention,
-        adacorr or posterior.
+        elrplus, sop, dividemix, adacorr or posterior. Default: posterior, with --recipe adacorr.
     recipe
         Which AdaCorr: the paper's text or the released code.
     set_
@@ -111,6 +113,9 @@ def fit(
     net
         cnn, mlp, resnet8, preact34, pointnet, ... or package.module:factory; default: by the shape
         of the data.
+    correct
+        Correct the labels, by nets that are trained on parts of the data and predict the rest; with
+        --no-correct only a model is trained.
     run_dir
         Where to write; default: the first free runs/DATA-METHOD-NUMBER.
     resume
@@ -130,9 +135,10 @@ def fit(
     elif data is None:
         raise InputError("data: expected a named dataset or a path, got none (see --help)")
     else:
-        chosen = choose_method(method, recipe, set_)
+        name = method or ("posterior" if recipe is None else "adacorr")
+        chosen = choose_method(name, recipe, set_)
         where = run_dir or free_run_dir(data, chosen.name)
-        plan = Plan(data, source, chosen, net, settings, where, resume=False)
+        plan = Plan(data, source, chosen, net, settings, where, resume=False, correct=correct)
     main_rank = os.environ.get("RANK", "0") == "0"
     summary = run(plan, quiet=quiet or not main_rank)
     if main_rank and json:
@@ -209,6 +215,7 @@ def plan_from_run(path: Path) -> Plan:
         settings=saved_settings(run),
         run_dir=path,
         resume=True,
+        correct=bool(run.table("correct")),
     )
 
 
@@ -270,6 +277,7 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
             method=plan.method,
             **asdict(plan.settings),
             validation=validation or 0.1,
+            correct=plan.correct,
             class_names=data.codec,
             run_dir=plan.run_dir,
             resume=plan.resume,
@@ -365,7 +373,7 @@ def finish(
         columns = {name: array for name, array in known.items() if array is not None}
         add_columns(result.run.file("labels.parquet"), columns)
         write_report(result.run)
-    selected = result.history[result.selected_epoch - 1]
+    selected, found = result.history[result.selected_epoch - 1], result.correction
     summary: dict[str, Any] = {
         "run": str(plan.run_dir),
         "method": plan.method.name,
@@ -374,7 +382,11 @@ def finish(
         "selected_epoch": result.selected_epoch,
         "val_accuracy": selected["val_accuracy"],
         "labels_changed": int((result.labels != data.labels).sum()),
-        "expected_wrong_changes": result.run.config()["result"].get("expected_wrong_flips"),
+        "expected_wrong_changes": None if found is None else found.expected_wrong_flips,
+        "noise_rate": None if found is None else found.noise_rate,
+        "noise_rate_interval": None if found is None else found.noise_rate_interval,
+        "note": note_of(result),
+        "warnings": [] if found is None else list(found.warnings),
         "skipped": len(data.skipped),
         "seconds": round(seconds, 1),
     }
@@ -399,6 +411,13 @@ def _contents(plan: Plan, data: Dataset) -> NDArray[np.str_] | None:
     )
 
 
+def note_of(result: FitResult) -> str | None:
+    """What the rule has to say, above all why nothing was changed."""
+    if result.withheld:
+        return f"no label is changed: {result.withheld}"
+    return None if result.correction is None else result.correction.note or None
+
+
 def summary_text(s: dict[str, Any]) -> str:
     """The summary in a few lines."""
     from adacorr.cli.progress import duration
@@ -409,8 +428,13 @@ def summary_text(s: dict[str, Any]) -> str:
         f"in {duration(s['seconds'])}",
         f"labels changed     {s['labels_changed']:,} ({share:.1%})",
     ]
-    if s["expected_wrong_changes"] is not None:
+    if s["note"]:
+        lines.append(f"                   {s['note']}")
+    if s["expected_wrong_changes"] is not None and s["labels_changed"]:
         lines.append(f"expected wrong     {s['expected_wrong_changes']:,.0f} of the changes")
+    if interval := s["noise_rate_interval"]:
+        lines.append("wrong labels       between {:.1%} and {:.1%}".format(*interval))
+    lines += [f"warning            {sentence}" for sentence in s["warnings"]]
     if "label_accuracy_after" in s:
         before, after = s["label_accuracy_before"], s["label_accuracy_after"]
         lines.append(f"labels right       {before:.1%} before, {after:.1%} after")

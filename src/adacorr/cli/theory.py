@@ -207,7 +207,8 @@ def _fit_lines(fit: TsybakovFit, interval: TsybakovInterval | None) -> list[str]
 
     return [
         f"C {around(fit.C, interval and interval.C)}, "
-        f"lambda {around(fit.lam, interval and interval.lam)}, R^2 {fit.r2:.3f} (least squares)",
+        f"lambda {around(fit.lam, interval and interval.lam)}, R^2 {fit.r2:.3f}, "
+        f"p {fit.p_value:.0e} (least squares)",
         f"C {around(fit.envelope, interval and interval.envelope)} makes it an upper envelope",
     ]
 

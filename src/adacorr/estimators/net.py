@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
-    """A neural network that corrects its training labels while it learns.
+    """A neural network that learns from noisy labels and corrects them.
 
     Needs ``pip install 'adacorr[train]'``. Rows (N, D) get a perceptron, images a convolutional
     net, unless `net` says otherwise; see :func:`adacorr.train.fit`. Images are (N, H, W), (N, H, W,
@@ -39,7 +39,7 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : (K,) the class labels, sorted.
-    corrected_labels_ : (N,) the labels at the end of training.
+    corrected_labels_ : (N,) the labels after correction, by nets that did not learn from the row.
     pred_probs_ : (N, K) what the model says of the training samples.
     history_ : one dict per epoch.
     model_ : the trained model.

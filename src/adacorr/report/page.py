@@ -130,7 +130,8 @@ def _context(data: RunData) -> dict[str, Any]:
         "lasting": _lasting(data),
         "wrong": _expected_wrong(data, summary),
         "missed": data.number("result", "expected_missed_errors") or summary.expected_missed,
-        "trained": bool(data.section("method")),
+        # labels changed by training itself, as in runs of earlier versions
+        "trained": bool(data.section("method")) and not _automatic(data),
         "note": None if found.open else _text(data, "result", "note", 500),
         "changes": _changes(data, summary),
         "also": _also(data),
@@ -202,6 +203,8 @@ def _title(data: RunData) -> str:
 
 
 def _delta(data: RunData) -> float | None:
+    if data.section("correct").get("delta") == "auto":  # a method's own delta changed no label
+        return None
     for section in _CONFIG_SECTIONS_WITH_DELTA:
         value = data.number(section, "delta")
         if value is not None and 0 < value <= 1:

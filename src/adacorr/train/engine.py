@@ -93,6 +93,11 @@ class Model:
         with self.ranks.autocast():
             return tuple(net(x) for net in self.nets)
 
+    def forward(self, net: int, x: Tensor) -> Tensor:
+        """Logits of one net."""
+        with self.ranks.autocast():
+            return self.nets[net](x).float()
+
     @torch.inference_mode()
     def proba(self, x: Tensor) -> Tensor:
         """Probabilities for a batch of network input; the nets must be in eval mode."""
@@ -233,7 +238,8 @@ class Engine:
         """
         state = self.state
         logits = tuple(z.float() for z in state.model.logits(x))
-        step = Step(logits, state.labels[index], index, epoch, generator)
+        forward = state.model.forward
+        step = Step(logits, state.labels[index], index, epoch, generator, x, forward)
         loss = self.method.loss(step) * share
         state.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -282,7 +288,7 @@ class Engine:
         feed, rows, labels = self.job.validation
         f = self.predict_rows(feed, rows)
         y = torch.from_numpy(labels).to(f.device)
-        self._validation = y, f
+        self.validation = y, f
         own = f.gather(1, y[:, None]).clamp_min(1e-12)
         accuracy = (f.argmax(dim=1) == y).float().mean()
         return round(float(accuracy), 6), round(float(-own.log().mean()), 6)
@@ -302,7 +308,7 @@ class Engine:
         state = self.state
         with torch.no_grad():
             history = tuple(state.history)
-            end = EpochEnd(epoch, state.labels, running, fresh, history, log, self._validation)
+            end = EpochEnd(epoch, state.labels, running, fresh, history, log, self.validation)
             state.labels = self.method.end_epoch(end)
 
     def _select(self, record: dict[str, Any]) -> None:
@@ -312,7 +318,7 @@ class Engine:
         on some noisy labels is mostly chance: there an epoch also ties when it is behind by no
         more than a standard error of the (paired) difference.
         """
-        state, (labels, f) = self.state, self._validation
+        state, (labels, f) = self.state, self.validation
         right = f.argmax(dim=1) == labels
         best = state.best_right if len(state.best_right) else right  # which labels it predicts
         behind = int(best.sum()) - int(right.sum())

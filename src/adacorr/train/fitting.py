@@ -1,4 +1,9 @@
-"""``fit``: samples and noisy labels in; corrected labels, probabilities and a model out."""
+"""``fit``: samples and noisy labels in; a model and corrected labels out.
+
+Two things that are apart: the model comes from the method, which may train on any labels it likes;
+the labels come from the rule of ``adacorr.correct``, on predictions of nets that did not learn from
+the row (:mod:`adacorr.train.crossfit`), whatever the method.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +19,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from adacorr.core.assess import Assessment, assess
-from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
-from adacorr.correction.arrays import correct
+from adacorr.correction.arrays import Correction
 from adacorr.labels import Codec, Encoded, encode_labels, plain_labels
 from adacorr.runs.directory import Run
 from adacorr.train.batches import Feed, Scaling, Source, fit_scaling, make_feed, make_source
+from adacorr.train.crossfit import out_of_fold
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
+from adacorr.train.handout import HandOut, hand_out
 from adacorr.train.methods.base import Method
-from adacorr.train.output import Decided, RunWriter
+from adacorr.train.output import RunWriter
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings, default_epochs
 from adacorr.train.state import locked
@@ -40,8 +45,14 @@ class FitResult:
 
     Attributes
     ----------
-    labels : (N,) corrected labels, of the kind that was passed in.
-    pred_probs : (N, K) probabilities of the selected model.
+    labels : (N,) corrected labels, of the kind that was passed in; the given ones with
+        ``correct=False``.
+    correction : the rule's word on every row (class indices): ratio, confidence, noise rate, what
+        it would say; None with ``correct=False``.
+    withheld : why the rule's changes are not made, in a sentence; empty otherwise.
+    out_of_fold : (N, K) what `correction` was made from; None with ``correct=False``.
+    trained_labels : (N,) the labels that the method trained on last: its own affair.
+    pred_probs : (N, K) probabilities of the selected model, which has learnt from these rows.
     history : one dict per epoch (what ``metrics.jsonl`` holds).
     selected_epoch : whose weights `model` has: the best on the validation split.
     model : the nets, the method's way to probabilities, the scaling of the input.
@@ -50,6 +61,10 @@ class FitResult:
     """
 
     labels: NDArray[Any]
+    correction: Correction | None
+    withheld: str
+    out_of_fold: NDArray[np.float32] | None
+    trained_labels: NDArray[Any]
     pred_probs: NDArray[np.float32]
     history: list[dict[str, Any]]
     selected_epoch: int
@@ -78,6 +93,7 @@ def fit(
     workers: int = Settings.workers,
     mixed_precision: Literal["no", "bf16"] = Settings.mixed_precision,
     validation: Validation = 0.1,
+    correct: bool = True,
     class_names: Sequence[str] | Codec | None = None,
     run_dir: str | Path | None = None,
     resume: bool = False,
@@ -85,7 +101,7 @@ def fit(
     progress: Progress | None = None,
     config: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> FitResult:
-    """Train on noisy labels with `method` and correct them.
+    """Train on noisy labels with `method`, and correct them.
 
     Parameters
     ----------
@@ -94,11 +110,14 @@ def fit(
     data : (N, ...) array or tensor in memory, or any map-style dataset whose items are arrays or
         tuples that start with one; see :mod:`adacorr.train.batches` for how each is fed.
     labels : (N,) class indices or names; by default ``data.labels`` or ``data.targets``.
-    method : one of :data:`adacorr.train.METHODS`; AdaCorr by default.
+    method : one of :data:`adacorr.train.METHODS`; by default Posterior, for a module AdaCorr.
     epochs, batch_size, lr, weight_decay, optimizer, seed, augment, workers, mixed_precision :
         see :class:`adacorr.train.Settings`.
     validation : the fraction of the (noisy) samples held out to select the epoch, or a pair (data,
         labels) that was set aside, preferably clean.
+    correct : correct the labels as well: further nets of this kind are trained on parts of the data
+        and predict the rest, which takes about as long again (four times with few rows). False
+        trains only.
     class_names : K names, or the codec of the labels; by default ``data.class_names`` or what
         `labels` holds.
     run_dir : where to write the run; without it nothing is written and nothing can be resumed.
@@ -120,7 +139,7 @@ def fit(
     settings = Settings(
         epochs, batch_size, lr, weight_decay, optimizer, seed, augment, workers, mixed_precision
     )
-    method = copy.copy(method) if method is not None else default_method()
+    method = copy.copy(method) if method is not None else default_method(net)
     if isinstance(net, nn.Module) and method.twins:
         raise InputError(f"net: expected a factory k -> module for {method.name}, got a module")
     given = read_labels(data, labels, class_names)
@@ -138,18 +157,24 @@ def fit(
             if resume:
                 raise InputError("resume: expected run_dir to resume from, got none")
             engine.run(lambda _: None)
-            return _finish(engine, given, None)
-        writer = RunWriter(Path(run_dir), engine, given.codec.names, net, config or {})
+            return _finish(engine, given, None, correct)
+        asked = {"correct": {"delta": "auto"}} if correct else {}
+        extra = {**(config or {}), **asked}
+        writer = RunWriter(Path(run_dir), engine, given.codec.names, net, extra)
         with locked(Path(run_dir)) if ranks.first else nullcontext():
             writer.begin(resume, (progress or Silent()).log)
             engine.run(lambda _: writer.after_epoch())
-            return _finish(engine, given, writer)
+            return _finish(engine, given, writer, correct)
 
 
-def default_method() -> Method:
-    from adacorr.train.methods import METHODS
+def default_method(net: NetLike) -> Method:
+    """The recipe of two nets that came out above Standard most often (docs/results.md).
 
-    return METHODS["adacorr"]()
+    Of a module there is one only: it gets AdaCorr.
+    """
+    from adacorr.train.methods import AdaCorr, Posterior
+
+    return AdaCorr() if isinstance(net, nn.Module) else Posterior()
 
 
 def _deterministic():
@@ -272,20 +297,21 @@ def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Modu
 # -- the end -------------------------------------------------------------------------------------
 
 
-def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResult:
-    """Labels by the net as it was at the end; probabilities and weights of the selected epoch."""
+def _finish(engine: Engine, given: Encoded, writer: RunWriter | None, correct: bool) -> FitResult:
+    """Weights and probabilities of the selected epoch; the labels by the rule."""
     state, job = engine.state, engine.job
-    val = np.setdiff1d(np.arange(len(job.labels)), job.train)
-    decided, assessment = None, None
-    if engine.method.corrects:
-        decided, assessment = _decide(engine, val, assessed=writer is not None)
     state.model.load_weights(state.best_weights)
     pred_probs = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
-    if decided is None:  # nothing was corrected: what the selected model says of the labels
-        decided = Decided(job.labels, *likelihood_ratio(job.labels, pred_probs))
-    run = writer.finish(decided, pred_probs, val, assessment) if writer is not None else None
+    handed = _hand_out(engine) if correct else None
+    codes = job.labels if handed is None else handed.correction.labels
+    val = np.setdiff1d(np.arange(len(codes)), job.train)
+    run = writer.finish(pred_probs, val, handed) if writer is not None else None
     return FitResult(
-        labels=given.decode(decided.labels),
+        labels=given.decode(codes),
+        correction=None if handed is None else handed.correction,
+        withheld="" if handed is None else handed.withheld,
+        out_of_fold=None if handed is None else handed.pred_probs,
+        trained_labels=given.decode(engine.labels()),
         pred_probs=pred_probs,
         history=state.history,
         selected_epoch=state.best_epoch,
@@ -295,27 +321,9 @@ def _finish(engine: Engine, given: Encoded, writer: RunWriter | None) -> FitResu
     )
 
 
-def _decide(
-    engine: Engine, val: NDArray[np.int64], assessed: bool
-) -> tuple[Decided, Assessment | None]:
-    """The method's labels of what it was trained on, those of held-out rows by the rule.
-
-    All that is said of a row comes from the last net, which made the final labels.
-    """
-    job, codes = engine.job, engine.labels()
-    f = engine.predict_rows(job.feed, np.arange(len(codes))).cpu().numpy()
-    suggested, ratio = likelihood_ratio(job.labels, f)
-    if len(val):
-        rule = correct(job.labels[val], f[val])
-        codes[val], suggested[val], ratio[val] = rule.labels, rule.suggested, rule.ratio
-    # where the method's labels, made of more than this one epoch, are not what the net says now
-    own = np.flatnonzero((codes != job.labels) & (codes != suggested))
-    suggested[own] = codes[own]
-    ratio[own] = np.minimum(f[own, job.labels[own]] / np.maximum(f[own, codes[own]], 1e-12), 1)
-    if not assessed:
-        return Decided(codes, suggested, ratio), None
-    feed, rows, labels = job.validation
-    held_out = f[rows] if feed is job.feed else engine.predict_rows(feed, rows).cpu().numpy()
-    # The user's own validation data may be clean; a part that was carved out is as noisy.
-    found = assess(job.labels, codes, f, (labels, held_out), same_noise=feed is job.feed)
-    return Decided(codes, suggested, ratio), found
+def _hand_out(engine: Engine) -> HandOut:
+    f = out_of_fold(engine.job, engine.make_net, engine.settings, engine.ranks, engine.progress)
+    handed = hand_out(engine.job.labels, f)
+    if handed.withheld:
+        engine.progress.log(f"no label is changed: {handed.withheld}")
+    return handed

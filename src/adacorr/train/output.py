@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,35 +17,49 @@ from safetensors.torch import save
 from torch import nn
 
 from adacorr._version import __version__
-from adacorr.core.assess import Assessment
+from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
+from adacorr.correction.rundir import sentence
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.manifest import FILES, seal, unseal
 from adacorr.runs.schema import FORMAT
 from adacorr.train.engine import Engine
+from adacorr.train.handout import HandOut
 from adacorr.train.state import flatten, load_checkpoint, save_checkpoint
 
-_DECISION = {
-    True: "the net at the end of training; pred_probs.npy is of the selected epoch",
-    False: "the net of the selected epoch",
-}
+NO_RULE = "A model was trained, and no label was to be changed."
+PREDICTED_BY = "the noise model, fitted to predictions by nets that did not learn from the row"
 
 
-@dataclass(frozen=True)
-class Decided:
-    """Class indices after the one decision that each row has, and what it says of the given ones.
-
-    Attributes
-    ----------
-    labels : (N,) after correction.
-    suggested : (N,) what the decision would say; `labels` where it changed them.
-    ratio : (N,) P(given) / P(suggested), at most 1.
-    """
-
-    labels: NDArray[np.int64]
-    suggested: NDArray[np.int64]
-    ratio: NDArray[np.float64]
+def label_columns(
+    given: NDArray[np.int64], pred_probs: NDArray[np.float32], handed: HandOut | None
+) -> dict[str, NDArray[Any]]:
+    """The columns of labels.parquet: the rule's word, or the ratio alone where none was asked."""
+    found = None if handed is None else handed.correction
+    if found is None:
+        suggested, ratio = likelihood_ratio(given, pred_probs)
+        corrected, flipped = given, np.zeros(len(given), dtype=bool)
+    else:
+        suggested, ratio, corrected = found.suggested, found.ratio, found.labels
+        flipped = found.flipped
+    columns = {
+        "index": np.arange(len(given)),
+        "given": given,
+        "corrected": corrected,
+        "ratio": ratio,
+        "flipped": flipped,
+        "suggested": suggested,
+    }
+    if found is not None:
+        more = {
+            "confidence": found.confidence,
+            "review": found.to_review,
+            "suspicion": found.suspicion,
+            "alternative": found.alternative,
+        }
+        columns |= {name: column for name, column in more.items() if column is not None}
+    return columns
 
 
 class RunWriter:
@@ -106,53 +120,43 @@ class RunWriter:
         save_checkpoint(self.run.file("checkpoint"), checkpoint)
 
     def finish(
-        self,
-        decided: Decided,
-        pred_probs: NDArray[np.float32],
-        val: NDArray[np.int64],
-        assessment: Assessment | None,
+        self, pred_probs: NDArray[np.float32], val: NDArray[np.int64], handed: HandOut | None
     ) -> Run:
+        """`pred_probs` of the model; without `handed` no label was to be corrected."""
         if self.engine.ranks.first:
             self._write_model()
+            f = pred_probs if handed is None else handed.pred_probs
             with atomic(self.run.file("pred_probs.npy")) as path, open(path, "wb") as handle:
-                np.save(handle, pred_probs)
-            given = self.engine.job.labels
-            split = np.full(len(given), "train", dtype=object)
-            split[val] = "validation"
-            columns = {
-                "index": np.arange(len(given)),
-                "given": given,
-                "corrected": decided.labels,
-                "ratio": decided.ratio,
-                "flipped": decided.labels != given,
-                "suggested": decided.suggested,
-                "split": split,
-            }
-            if assessment is not None:
-                columns["confidence"] = assessment.confidence
+                np.save(handle, f)
+            columns = label_columns(self.engine.job.labels, f, handed)
+            columns["split"] = np.full(len(f), "train", dtype=object)
+            columns["split"][val] = "validation"
             write_labels(self.run.file("labels.parquet"), columns)
-            self._write_result(decided.labels != given, assessment)
+            self._write_result(columns["flipped"], handed)
             seal(self.run.path, FILES)
         self.engine.ranks.barrier()
         return self.run
 
-    def _write_result(self, flipped: NDArray[np.bool_], found: Assessment | None) -> None:
+    def _write_result(self, flipped: NDArray[np.bool_], handed: HandOut | None) -> None:
         """What came out, beside how to run it again."""
-        result: dict[str, Any] = {
-            "rows": len(flipped),
-            "flipped": int(flipped.sum()),
-            "delta": self.engine.method.threshold,
-        }
-        if found is not None:
-            result |= {
-                "expected_wrong_flips": found.expected_wrong(flipped),
-                "expected_missed_errors": found.expected_wrong(~flipped),
-                "held_out": found.held_out,
-            }
+        result: dict[str, Any] = {"rows": len(flipped), "flipped": int(flipped.sum())}
         # The file on disk, not self.config: a resumed run keeps its own beginning.
         begun = {k: v for k, v in self.run.config().items() if isinstance(v, dict)}
-        method = self.engine.method
-        rule = {"sentence": method.sentence, "decision": _DECISION[method.corrects]}
+        rule = {"sentence": NO_RULE, "decision": "the net of the selected epoch"}
+        if handed is not None:
+            found = handed.correction
+            rule = {"sentence": sentence("auto"), "decision": PREDICTED_BY}
+            interval = found.noise_rate_interval
+            withheld = f"no label is changed: {handed.withheld}" if handed.withheld else ""
+            result |= {
+                "noise_rate": found.noise_rate,
+                "noise_rate_interval": None if interval is None else list(interval),
+                "noise_rate_from": PREDICTED_BY,
+                "expected_wrong_flips": found.expected_wrong_flips,
+                "expected_missed_errors": found.expected_missed_errors,
+                "note": withheld or found.note or None,
+                "warnings": list(found.warnings) or None,
+            }
         write_toml(self.run.file("config.toml"), {**begun, "rule": rule, "result": result})
 
     def _write_model(self) -> None:

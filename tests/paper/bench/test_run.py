@@ -14,7 +14,7 @@ import pytest
 from adacorr.core.validation import InputError
 from adacorr.paper.bench.grid import read_grid
 from adacorr.paper.bench.records import RecordFile, read_records
-from adacorr.paper.bench.run import check_cells, run_grid
+from adacorr.paper.bench.run import check_cells, device_of, run_grid
 
 GRIDS = Path(__file__).parents[3] / "grids"
 GRID = """
@@ -101,11 +101,37 @@ def test_the_grids_of_the_repository_are_sound(path):
 
 def test_the_paper_grid_is_the_papers_setting():
     grid = read_grid(GRIDS / "paper.toml")
-    assert len(grid.cells) == 4 * 7 * 9 * 5
-    cells = {(c.dataset, c.method): c for c in grid.cells}
-    assert cells["cifar10", "standard"].train == {
-        "epochs": 180, "batch_size": 128, "lr": 1e-3, "net": "preact34"
+    assert len(grid.cells) == 4 * 7 * 10 * 5
+    cells = {(c.dataset, c.method, c.noise): c for c in grid.cells}
+    assert cells["cifar10", "standard", "uniform:0.4"].train == {
+        "epochs": 180, "batch_size": 128, "lr": 1e-3, "optimizer": "radamw", "net": "preact34"
     }  # fmt: skip
-    assert cells["modelnet40", "adacorr"].train["net"] == "pointnet"
-    assert cells["mnist", "adacorr"].fields["burn_in"] == 25
-    assert cells["cifar100", "adacorr"].fields["burn_in"] == 30
+    assert all(cell.data == {"paper_split": True} for cell in grid.cells)
+    assert cells["modelnet40", "adacorr", "pair:0.2"].train["net"] == "pointnet"
+    assert cells["mnist", "adacorr", "pair:0.2"].fields["burn_in"] == 25
+    assert cells["cifar100", "adacorr", "pair:0.2"].fields["burn_in"] == 30
+    assert cells["cifar100", "adacorr-auto", "pair:0.2"].fields["burn_in"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "start", "strong", "pair"),
+    [("mnist", 10, 5, 5), ("cifar10", 25, 20, 20), ("cifar100", 25, 30, 25)],
+)
+def test_the_released_recipe_has_its_own_settings(dataset, start, strong, pair):
+    cells = {
+        (c.dataset, c.noise): c
+        for c in read_grid(GRIDS / "paper.toml").cells
+        if c.method == "adacorr-released"
+    }
+    found = [cells[dataset, n] for n in ("uniform:0.4", "uniform:0.8", "pair:0.3")]
+    assert [cell.fields["burn_in"] for cell in found] == [start, strong, pair]
+    assert {cell.train["batch_size"] for cell in found} == {64 if dataset == "mnist" else 128}
+    clouds = cells["modelnet40", "uniform:0.4"]
+    assert clouds.fields["burn_in"] == 10
+    assert clouds.train["lr"] == 2e-3
+    assert clouds.train["augment"] is True
+
+
+def test_workers_have_a_gpu_each_in_turn():
+    assert [device_of(slot, 2, None) for slot in range(4)] == ["0", "1", "0", "1"]
+    assert [device_of(slot, 3, "5,GPU-a,2") for slot in range(4)] == ["5", "GPU-a", "2", "5"]

@@ -49,6 +49,16 @@ def test_ties_share_their_rank():
     assert build_table(tied).ranks() == {"a": 1.5, "b": 1.5, "c": 3.0}
 
 
+def test_a_method_with_few_columns_has_no_rank_and_takes_none_from_the_others():
+    found = [
+        record(method, noise, 1, value)
+        for method, values in {"a": (0.9, 0.8), "b": (0.7, 0.9), "c": (0.6, 0.1)}.items()
+        for noise, value in zip(("uniform:0.2", "pair:0.2"), values, strict=True)
+    ]
+    late = [record("late", "uniform:0.2", 1, 0.99)]
+    assert build_table(found + late).ranks() == {"a": 1.5, "b": 1.5, "c": 3.0}
+
+
 def test_formats_mark_the_best_of_each_column():
     table = build_table(RECORDS)
     assert "| mnist | adacorr |  | **95.0 ± 0.0** | 60.0 |" in render(table, "markdown")

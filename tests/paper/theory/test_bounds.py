@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adacorr.core import noise
 from adacorr.core.lrt import ThresholdRule
 from adacorr.core.validation import InputError
 from adacorr.paper.theory import bounds
@@ -433,3 +434,90 @@ def test_bad_input_is_one_clear_line(call, message):
     with pytest.raises(InputError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+# -- symmetric noise; Theorem 3, kept, where it is valid ------------------------------------------
+
+
+def kept_and_wrong(label, f, u, delta):
+    """Rows that LRT-Correction at delta leaves with a wrong label."""
+    decision = ThresholdRule.create(delta, f.shape[1]).decide(label, f)
+    new = np.where(decision.flipped, decision.suggested, label)
+    return ~decision.flipped & (new != u)
+
+
+def least_favourable(eta, T, label, eps):
+    """f within eps of the noisy posterior that keeps as many wrong labels as it can.
+
+    Where the given label is wrong it takes eps from the right class and gives it to the label, as
+    far as the right class stays ahead: then the label is hard to reject, and Psi stays 0.
+    """
+    f, rows, u = eta @ T, np.arange(len(eta)), eta.argmax(axis=1)
+    gap = f[rows, u] - f[rows, label]
+    push = np.where(label == u, 0.0, np.minimum(eps, np.maximum(gap / 2 - 1e-9, 0)))
+    f[rows, u] -= push
+    f[rows, label] += push
+    return f
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [2, 3, 6])
+@pytest.mark.parametrize("eps", [0.002, 0.01, 0.03])
+def test_theorem3_kept_holds_where_it_is_valid_against_an_adversarial_f(seed, k, eps):
+    """Little noise and no near-certain row, so that delta2 is about 1; delta at it and below."""
+    rng = np.random.default_rng(seed)
+    T = noise.uniform(k, 0.01 * seed)
+    eta = rng.dirichlet(np.full(k, 8.0), 20_000)
+    label = noise.inject(draw_classes(rng, eta), T, rng)
+    u, weakest, margins = eta.argmax(axis=1), np.diag(T).min(), multiclass_margin(eta)
+    f = least_favourable(eta, T, label, eps)
+    ideal = bounds.delta2(label, f, eta, T, proof_rows=True)
+    share = bounds.psi(label, f, eta)
+    for below in (0.0, 0.02, 0.1):
+        delta = min(ideal, 1.0) - below
+        xi = abs(ideal - delta)
+        t0 = least_t0(eps, xi, ideal, weakest)
+        C = envelope_constant(margins, 1.0, t0)
+        bound = bounds.theorem3_kept(eps, delta, ideal, T, C, 1.0, psi=share, t0=t0)
+        assert bound.valid, "no case is passed over"
+        assert np.mean(kept_and_wrong(label, f, u, delta)) <= bound.value
+
+
+def draw_classes(rng, eta):
+    return (rng.random(len(eta))[:, None] >= np.cumsum(eta, axis=1)[:, :-1]).sum(axis=1)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+@pytest.mark.parametrize("part", [0.2, 0.9])
+def test_symmetric_noise_kept_holds_and_its_threshold_is_the_smaller_one(k, rate, part):
+    rng = np.random.default_rng(k)
+    T = noise.uniform(k, rate)
+    eta = rng.dirichlet(np.full(k, 0.5), 40_000)
+    eta = eta[multiclass_margin(eta) > 0.05]
+    noisy = np.sort(eta @ T, axis=1)
+    eps = part * float((noisy[:, -1] - noisy[:, -2]).min() / 2)
+    label = noise.inject(draw_classes(rng, eta), T, rng)
+    u, f = eta.argmax(axis=1), least_favourable(eta, T, label, eps)
+    delta = bounds.delta2_symmetric(label, f, eta, T)
+    assert delta <= bounds.delta2(label, f, eta, T, proof_rows=True) + 1e-12
+    t0 = 1.5 * eps / (T[0, 0] - T[0, 1])
+    C = envelope_constant(multiclass_margin(eta), 1.0, t0)
+    bound = bounds.symmetric_kept(eps, eta, T, C, 1.0, t0)
+    assert bound.valid
+    wrong = kept_and_wrong(label, f, u, min(delta, 1.0))
+    assert np.mean(wrong) <= bound.value
+    uneven = bounds.symmetric_kept(eps, eta, noise.pair(k, rate), C, 1.0, t0)
+    assert uneven.valid == (k == 2)
+
+
+def test_delta2_symmetric_equals_a_plain_loop():
+    rng = np.random.default_rng(1)
+    T, eta = noise.uniform(4, 0.3), rng.dirichlet(np.ones(4), 50)
+    f, label = rng.dirichlet(np.ones(4), 50), rng.integers(0, 4, 50)
+    best = []
+    for row, e, y in zip(f, eta, label, strict=True):
+        m = int(row.argmax())
+        if m != y and int(e.argmax()) == m:
+            best.append(row[y] / ((T[m, m] - T[y, m]) * sorted(e)[-2] + T[y, m]))
+    assert bounds.delta2_symmetric(label, f, eta, T) == pytest.approx(max(best))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from adacorr.core.validation import InputError
 from adacorr.paper.theory import tsybakov
@@ -126,3 +127,13 @@ def test_bad_input_is_one_clear_line(call, message):
     with pytest.raises(InputError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("n", [200, 5000])
+def test_p_value_is_scipys(n):
+    margins = np.random.default_rng(n).beta(1.3, 1.0, n)
+    fit = tsybakov.fit_tsybakov(margins)
+    kept = fit.p > 0
+    line = stats.linregress(np.log(fit.grid[kept]), np.log(fit.p[kept]))
+    assert fit.p_value == pytest.approx(line.pvalue, rel=1e-6)
+    assert fit.as_dict()["p_value"] == fit.p_value

@@ -175,6 +175,7 @@ def run_cell(cell: Cell) -> Record:
         seed=cell.seed,
         class_names=train.codec,
         validation=data.validation or 0.1,
+        correct=False,  # a table of methods; the labels handed out are the same for all of them
         on_epoch=score,
         **{key: value for key, value in cell.train.items() if key != "net"},
     )
@@ -257,7 +258,7 @@ def _record(
         "test_accuracy_last": test[-1] if test else None,
         "test_accuracy_selected": test[result.selected_epoch - 1] if test else None,
         "selected_epoch": result.selected_epoch,
-        **score_labels(given, result.labels, truth),
+        **score_labels(given, result.trained_labels, truth),
         "curves": curves,
         "seconds": round(seconds, 2),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,

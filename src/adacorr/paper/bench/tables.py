@@ -58,14 +58,19 @@ class Table:
         return max(means) if len(means) > 1 else None
 
     def ranks(self) -> dict[str, float]:
-        """Average rank of each method over the columns that all methods have (1 is best)."""
-        rows = []
-        for dataset in self.datasets:
-            for noise in self.noise:
-                keys = [(dataset, method, noise) for method in self.methods]
-                if all(key in self.entries for key in keys):
-                    rows.append(_rank([-self.entries[key].mean for key in keys]))
-        return dict(zip(self.methods, np.mean(rows, axis=0), strict=True)) if rows else {}
+        """Average rank (1 is best) of the methods that have every column most methods have."""
+        columns = [
+            (dataset, noise)
+            for dataset in self.datasets
+            for noise in self.noise
+            if 2 * sum((dataset, m, noise) in self.entries for m in self.methods)
+            > len(self.methods)
+        ]
+        whole = [m for m in self.methods if all((d, m, n) in self.entries for d, n in columns)]
+        if not columns:
+            return {}
+        rows = [_rank([-self.entries[d, m, n].mean for m in whole]) for d, n in columns]
+        return dict(zip(whole, np.mean(rows, axis=0).tolist(), strict=True))
 
 
 def _rank(values: Sequence[float]) -> list[float]:

@@ -184,6 +184,31 @@ def delta2(
     return float(ratio.max()) if len(ratio) else 1.0
 
 
+def delta2_symmetric(
+    labels: ArrayLike, pred_probs: ArrayLike, eta: ArrayLike, T: ArrayLike
+) -> float:
+    """The specificity threshold of symmetric noise (the paper's second fact, case b), kept labels:
+
+    the largest over the rows of ``f_y~ / ((tau_mm - tau) eta_s + tau)``, tau the common rate
+    between two classes. The denominator is what the noisy posterior of m would be with the
+    runner-up's probability in m's place. Of the rows only those count that its proof looks at, u =
+    m != y~ (1 if there are none): as printed all take part, and y~ = m pushes it above 1.
+
+    >>> eta, f = [[0.6, 0.3, 0.1]], [[0.5, 0.3, 0.2]]
+    >>> T = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
+    >>> round(delta2_symmetric([1], f, eta, T), 4)  # 0.3 / (0.7 * 0.3 + 0.1)
+    0.9677
+    """
+    y, f, _ = _aligned(labels, pred_probs, eta, T)
+    e, rows = check_pred_probs(eta, name="eta").astype(np.float64), np.arange(len(y))
+    own, tau = _symmetric_rates(T, f.shape[1])
+    runner_up = np.partition(e, -2, axis=1)[:, -2]
+    ratio = f[rows, y] / np.maximum((own - tau) * runner_up + tau, 1e-300)
+    m = f.argmax(axis=1)
+    ratio = ratio[(e.argmax(axis=1) == m) & (m != y)]
+    return float(ratio.max()) if len(ratio) else 1.0
+
+
 def delta_corollary(tau10: float, tau01: float) -> float:
     """The paper's threshold for two classes, ``(1 - |tau10 - tau01|) / (1 + |tau10 - tau01|)``."""
     check_flip_rates(tau10, tau01)
@@ -408,6 +433,27 @@ def symmetric_psi(eps: float, eta: ArrayLike, T: ArrayLike) -> Bound:
     return Bound("P[u not in {m, y~}]", 0.0, conditions)
 
 
+def symmetric_kept(
+    eps: float, eta: ArrayLike, T: ArrayLike, C: float, lam: float, t0: float = 1.0
+) -> Bound:
+    """Symmetric noise, kept labels: ``P[new label wrong, kept] <= C (eps / (tau_ii - tau))^lambda``
+
+    at :func:`delta2_symmetric`, where the paper says ``C (O(eps))^lambda``. Proof: Psi = 0 and m =
+    u under the condition on eps (:func:`symmetric_psi`). A kept wrong label has ``f_y~ >= delta
+    f_m``, so ``f_m <= (tau_ii - tau) eta_s + tau`` by the choice of delta; and ``f_m >= eta~_u -
+    eps = (tau_ii - tau) eta_u + tau - eps``. Hence ``eta_u - eta_s <= eps / (tau_ii - tau)``.
+    """
+    none = symmetric_psi(eps, eta, T)
+    e, limit = _check_constants(eps, C, lam, t0, 1.0)
+    own, tau = _symmetric_rates(T, None)
+    spread = max(own - tau, 1e-300)
+    condition = Condition(
+        "eps <= t0 (tau_ii - tau)", e <= limit * spread, f"{e:g} vs {limit * spread:g}"
+    )
+    value = float(C * (e / spread) ** lam)
+    return Bound("P[new label wrong, kept]", value, (*none.conditions, condition))
+
+
 # --- checks -----------------------------------------------------------------------------------
 
 
@@ -436,6 +482,13 @@ def _diagonal(T: ArrayLike, label: int | None) -> tuple[float, float]:
     if label is not None and check_count(label, "label") >= len(own):
         raise InputError(f"label: expected a class in [0, {len(own)}), got {label}")
     return float(own.min() if label is None else own[label]), float(own.min())
+
+
+def _symmetric_rates(T: ArrayLike, k: int | None) -> tuple[float, float]:
+    """tau_ii and the rate between two classes; the smallest and the largest where they differ."""
+    matrix = check_transition(T) if k is None else check_transition(T, k)
+    off = matrix[~np.eye(len(matrix), dtype=bool)]
+    return float(np.diag(matrix).min()), float(off.max())
 
 
 def _of(label: int | None) -> str:

@@ -57,12 +57,28 @@ class TsybakovFit:
         """
         return float((self.p / self.grid**self.lam).max())
 
+    @property
+    def p_value(self) -> float:
+        """Of the slope, two-sided, as the paper states it: P(such a line | points without one).
+
+        It takes the points for independent. They are cumulative, so it is far too small, and no
+        test of the condition either: any distribution has more mass below a larger t.
+        """
+        from scipy.stats import t
+
+        left = int((self.p > 0).sum()) - 2
+        rest = 1 - self.r2
+        if rest <= 0:
+            return 0.0
+        return float(2 * t.sf((self.r2 * left / rest) ** 0.5, left))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON, with the key ``lambda``."""
         return {
             "C": self.C,
             "lambda": self.lam,
             "r2": self.r2,
+            "p_value": self.p_value,
             "envelope": self.envelope,
             "grid": self.grid.tolist(),
             "p": self.p.tolist(),

@@ -6,10 +6,13 @@ from adacorr.train.methods.backward import Backward
 from adacorr.train.methods.base import Method
 from adacorr.train.methods.coteaching import CoTeaching
 from adacorr.train.methods.decoupling import Decoupling
+from adacorr.train.methods.dividemix import DivideMix
+from adacorr.train.methods.elrplus import ELRPlus
 from adacorr.train.methods.forgetting import Forgetting
 from adacorr.train.methods.forward import Forward
 from adacorr.train.methods.mentornet import MentorNet
 from adacorr.train.methods.posterior import Posterior
+from adacorr.train.methods.sop import SOP
 from adacorr.train.methods.standard import Standard
 
 METHODS: dict[str, type[Method]] = {
@@ -23,6 +26,9 @@ METHODS: dict[str, type[Method]] = {
         MentorNet,
         CoTeaching,
         Abstention,
+        ELRPlus,
+        SOP,
+        DivideMix,
         AdaCorr,
         Posterior,
     )
@@ -30,11 +36,14 @@ METHODS: dict[str, type[Method]] = {
 
 __all__ = [
     "METHODS",
+    "SOP",
     "Abstention",
     "AdaCorr",
     "Backward",
     "CoTeaching",
     "Decoupling",
+    "DivideMix",
+    "ELRPlus",
     "Forgetting",
     "Forward",
     "MentorNet",

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import InputError, check_count, check_number
 from adacorr.correction.arrays import fit_rule
-from adacorr.train.methods.base import HELD_OUT, EpochEnd, Method, Setting, Step
+from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.parts.guard import NEVER_READY, Guard
 from adacorr.train.methods.parts.plateau import Plateau
 from adacorr.train.methods.parts.scaling import scaled
@@ -130,31 +130,6 @@ class AdaCorr(Method):
     @property
     def _retro(self) -> float:
         return RECIPES[self.recipe].retro if self.retro is None else self.retro
-
-    @property
-    def threshold(self) -> float | None:
-        delta = RECIPES[self.recipe].delta if self.delta is None else self.delta
-        return None if isinstance(delta, str) else delta
-
-    @property
-    def sentence(self) -> str:
-        delta = RECIPES[self.recipe].delta if self.delta is None else self.delta
-        if delta == "auto":
-            return (
-                "After every epoch from the first correction on, a label was changed where another "
-                "class was more probable to be the true one, given the net, the label and a noise "
-                f"model fitted to the labels. {HELD_OUT}"
-            )
-        limit = (
-            "a threshold that fell from correction to correction"
-            if delta == "falling"
-            else (f"δ = {delta:g}")
-        )
-        return (
-            "From the first correction on, a label was changed to the class that the net found "
-            "most probable where the likelihood ratio, P(given class) divided by P(most probable "
-            f"class), was below {limit}. {HELD_OUT}"
-        )
 
     def start(self, setting: Setting) -> None:
         recipe, run = RECIPES[self.recipe], setting.epochs

@@ -17,11 +17,6 @@ DROPPED = -1
 """A label with this value takes its sample out of the batches (Abstention's second stage)."""
 
 
-HELD_OUT = (
-    "Rows held out of training were corrected by the automatic rule on what the last net says."
-)
-
-
 @dataclass(frozen=True)
 class Setting:
     """What a method may know before training starts."""
@@ -41,6 +36,8 @@ class Step:
     index: Tensor  # (B,) positions in the training set, for per-sample state
     epoch: int  # 1-based, over the whole run
     generator: torch.Generator  # CPU generator for a method's own randomness; resumed exactly
+    x: Tensor  # (B, ...) the input that gave `logits`, for a method that changes it (mixup)
+    forward: Callable[[int, Tensor], Tensor]  # logits of net i for any such input, with gradient
 
 
 @dataclass(frozen=True)
@@ -69,19 +66,9 @@ class Method:
     """Base of all methods. Subclasses are small dataclasses: their fields are the only defaults."""
 
     name: ClassVar[str]
-    corrects: ClassVar[bool] = False  # its labels at the end are the corrected labels
+    corrects: ClassVar[bool] = False  # it trains on labels that it changes itself
     twins: ClassVar[bool] = False  # trains several nets that must start differently
     stage = 0  # which of `stages` is under way; set before `build`, by the engine and by predict
-
-    @property
-    def threshold(self) -> float | None:
-        """The likelihood ratio below which labels are changed, where that is one number."""
-        return None
-
-    @property
-    def sentence(self) -> str:
-        """What is true of how the method changes labels; reports print it."""
-        return "This method learns from the labels as they came and changes none."
 
     def stages(self, epochs: int) -> list[int]:
         """Epochs per stage; nets, optimiser and schedule start afresh with each stage."""

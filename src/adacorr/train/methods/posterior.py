@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adacorr.core.validation import check_count, check_number
-from adacorr.train.methods.base import HELD_OUT, EpochEnd, Method, Setting, Step
+from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.parts.guard import NEVER_READY, errs_more
 from adacorr.train.methods.parts.halves import Halves
 from adacorr.train.methods.parts.noise_rate import disagreement, surest_counts, surest_noise_rate
@@ -143,14 +143,6 @@ class Posterior(Method):
             check_count(self.burn_in, "burn_in", at_least=1)
         check_count(self.window, "window", at_least=1)
         check_number(self.smoothing, "smoothing", at_least=0, below=1)
-
-    @property
-    def sentence(self) -> str:
-        return (
-            "A label was changed where another class was more probable to be the true one, given "
-            "what the nets say, the estimated noise and the label: in each epoch as many labels as "
-            f"are estimated to be wrong. {HELD_OUT}"
-        )
 
     def build(self, make_net: Callable[[int], nn.Module], n_classes: int) -> list[nn.Module]:
         return [make_net(n_classes), make_net(n_classes)]
