@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from adacorr.core import noise
-from adacorr.train import crossfit, fit
+from adacorr.train import Standard, crossfit, fit
 from adacorr.train.crossfit import deal, out_of_fold
 from adacorr.train.engine import Silent
 from adacorr.train.fitting import make_job, read_labels
@@ -43,7 +43,8 @@ def test_a_label_learnt_by_heart_does_not_come_back(monkeypatch, many):
     f = out_of_fold(job, net, settings, ranks, Silent())
     np.testing.assert_allclose(f.sum(axis=1), 1, rtol=1e-5)
     assert 0.35 < (f.argmax(axis=1) == given).mean() < 0.68
-    learnt = fit(net, X, given, epochs=30, lr=0.02, batch_size=32, correct=False)
+    quick = {"epochs": 30, "lr": 0.02, "batch_size": 32, "correct": False}
+    learnt = fit(net, X, given, method=Standard(), **quick)
     assert learnt.history[-1]["train_accuracy"] > 0.95
 
 
