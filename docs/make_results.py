@@ -65,8 +65,8 @@ HARM = """`python benchmarks/fit_harm.py --output results/fit-harm.jsonl` (and `
 The labels that `adacorr fit` hands out ([how](methods.md)) on small and on clean sets: per cent of
 right labels, mean over the seeds; the column of the worst seed is the change in points. `human`
 labels carry the mistakes of people. A dash: the rule states nothing, because two readings of the
-labels are open. The plan is five seeds of each table, three of each set of images and two of CIFAR-10;
-the table shows what has run."""
+labels are open. The plan is five seeds of each table, three of each set of images and two of
+CIFAR-10; the table shows what has run."""
 AUGMENTED = """Seed 1 as above, with random
 crops and flips, the default for colour images; Standard was run before the grid above was chosen.
 In 30 epochs this net then memorises hardly any label (its training accuracy stays near
