@@ -194,16 +194,17 @@ def measure(
 
 
 def plain(problem: Problem, rows: Codes, said: Codes) -> float:
-    """Share of right labels after the plain rule with the delta that these answers choose."""
+    """Share of right labels after the plain rule; the answered rows have their label here too."""
     given, f, truth = problem.given, problem.pred_probs, problem.truth
     suggested, ratio = likelihood_ratio(given, f)
     gain = (suggested == said)[rows].astype(int) - (given == said)[rows]
     nets = [gain[ratio[rows] < delta].sum() for delta in DELTAS]
     best = int(np.argmax(nets))
     chosen = ratio[rows] < DELTAS[best]
-    if nets[best] <= np.sqrt((gain[chosen] ** 2).sum()):
-        return float((given == truth).mean())
-    new = np.where((ratio < DELTAS[best]) & (suggested != given), suggested, given)
+    new = given.copy()
+    if nets[best] > np.sqrt((gain[chosen] ** 2).sum()):
+        new = np.where((ratio < DELTAS[best]) & (suggested != given), suggested, given)
+    new[rows] = said[rows]
     return float((new == truth).mean())
 
 
@@ -257,8 +258,9 @@ def page(records: list[dict[str, Any]]) -> str:
     missing = len(SETS) - len(names)
     at_50 = partial(pick, records, count=50, wrong=0.0)
     sets_at_50 = {name: at_50(name=name) for name in names}
-    worse = [n for n, rs in sets_at_50.items() if mean(rs, "right") < mean(rs, "plain") - 1e-9]
-    ahead = np.mean([mean(rs, "right") - mean(rs, "plain") for rs in sets_at_50.values()])
+    gains = {n: mean(rs, "right") - mean(rs, "plain") for n, rs in sets_at_50.items()}
+    worse = [f"{n} ({100 * gain:.2f} points)" for n, gain in gains.items() if gain < -1e-9]
+    ahead = np.mean(list(gains.values()))
     return TEXT.format(
         coverage=f" {missing} of {len(SETS)} sets have no records yet." if missing else "",
         real=table(records, [n for n in names if n in REAL], 0.0),
@@ -267,7 +269,7 @@ def page(records: list[dict[str, Any]]) -> str:
         below="\n".join(_below(records, count) for count in COUNTS[1:]),
         limits="\n".join(_limits(records, count) for count in COUNTS[1:]),
         sets=len(names),
-        worse=f"{len(worse)} sets ({', '.join(worse)})" if worse else "no set",
+        worse="; ".join(worse) or "none",
         ahead=f"{100 * ahead:+.2f}",
     )
 
@@ -381,8 +383,8 @@ automatic rule without answers.{coverage}
 
 {real}
 
-At 50 answers the mean is below the plain rule's on {worse} of {sets}; over all sets it is {ahead}
-points from it.
+At 50 answers, of {sets} sets the mean is below the plain rule's on {worse}; over all sets it is
+{ahead} points against it. Rows with an answer have their label under either rule.
 
 ## Synthetic noise
 

@@ -6,8 +6,9 @@ import pytest
 from adacorr import correct
 from adacorr.core.asking import ask
 from adacorr.core.auto import Ground, fit_auto
-from adacorr.core.informed import Answered, Prior, fit_line, inform
+from adacorr.core.informed import Answered, InformedRule, Prior, fit_line, inform
 from adacorr.core.meter import sigmoid
+from adacorr.correction.arrays import fit_rule
 
 
 def two_classes(n=6000, *, model_right, seed=0):
@@ -113,3 +114,25 @@ def test_the_line_is_the_maximum():
     best = loss(line.shift, line.slope)
     for da, db in ((0.05, 0), (-0.05, 0), (0, 0.05), (0, -0.05)):
         assert loss(line.shift + da, line.slope + db) > best
+
+
+def test_what_is_withheld_is_a_matter_of_the_family_too():
+    """Otherwise limits would not hold for the changes that are applied."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 3000)
+    f = 0.3 * rng.dirichlet(np.ones(3), 3000)
+    f[np.arange(3000), np.where(rng.random(3000) < 0.9, truth, (truth + 1) % 3)] += 0.7
+    given = np.where(rng.random(3000) < 0.2, rng.integers(0, 3, 3000), truth)
+    applied, sizes = set(), set()
+    for seed in range(12):
+        rows = np.random.default_rng(seed).choice(3000, 60, replace=False)
+        said = Answered(given[rows], f[rows], truth[rows])
+        rule = fit_rule(given, f, max_flip_error=0.1, answered=said)
+        assert isinstance(rule, InformedRule)
+        decision = rule.decide(given, f)
+        assert decision.review is not None
+        assert decision.confidence is not None
+        assert (decision.confidence[decision.flipped] > 0.9).all()
+        applied.add(decision.flipped.tobytes())
+        sizes.add(rule.family_size)
+    assert len(applied) <= min(sizes)

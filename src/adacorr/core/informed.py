@@ -63,6 +63,8 @@ class InformedRule:
     line : P(the other class is right rather than the given one), by the score.
     threshold : rows whose score is above it are changed; infinity changes nothing.
     family_size : among how many rules, settled beforehand, the answers chose.
+    applied : with `max_flip_error`, changes up to this score are withheld; a member of the family
+        too, or the limits would not hold for what is applied. None: nothing is withheld.
     """
 
     base: AutoRule
@@ -70,7 +72,7 @@ class InformedRule:
     threshold: float
     family_size: int
     summary: dict[str, Any]
-    max_flip_error: float | None = None
+    applied: float | None = None
 
     @property
     def T(self) -> Array | None:
@@ -88,9 +90,9 @@ class InformedRule:
         suggested = np.where(flipped, other, labels)
         ratio = np.where(flipped, np.minimum((1 - wrong) / np.maximum(wrong, 1e-300), 1), 1.0)
         confidence = np.where(flipped, wrong, 1 - wrong)
-        if self.max_flip_error is None:
+        if self.applied is None:
             return Decision(suggested, ratio, flipped, confidence, None, wrong, other)
-        review = flipped & (1 - wrong >= self.max_flip_error)
+        review = flipped & (score <= self.applied)
         confidence = np.where(review, 1 - wrong, confidence)
         return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
 
@@ -164,7 +166,20 @@ def inform(
     if not _stands(gain[known & (score > threshold)], shown=_shown(base)):
         threshold = np.inf
     summary = _summary(base, line, scores, threshold, int(known.sum()))
-    return InformedRule(base, line, threshold, len(family) + 1, summary, base.max_flip_error)
+    applied = _sure_enough(line, family[family >= threshold], base.max_flip_error)
+    return InformedRule(base, line, threshold, len(family) + 1, summary, applied)
+
+
+def _sure_enough(line: Line, family: Array, max_flip_error: float | None) -> float | None:
+    """The first threshold above which every change is surer than asked for; infinity if none is.
+
+    >>> _sure_enough(Line(0.0, 1.0), np.array([0.0, 1.0, 2.0, 3.0]), 0.2)
+    2.0
+    """
+    if max_flip_error is None:
+        return None
+    sure = family[1 - line(family) < max_flip_error]
+    return float(sure.min()) if len(sure) and line.slope > 0 else np.inf
 
 
 def _family(scores: Array) -> Array:
