@@ -2,11 +2,15 @@
 
 import os
 import stat
+import time
+import tomllib
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from adacorr.files import atomic, atomic_folder, make_folder
+from adacorr.core.validation import InputError
+from adacorr.files import atomic, atomic_folder, make_folder, read_toml
 from adacorr.tables.places import arriving, targets
 
 
@@ -81,3 +85,72 @@ def test_a_file_whose_folder_cannot_be_listed_is_written_all_the_same(tmp_path):
     finally:
         locked.chmod(0o700)
     assert (locked / "out").read_text() == "whole"
+
+
+def toml(tmp_path, text):
+    path = tmp_path / "config.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '[data]\nclass_names = ["a.b.c.d.e.f.g.h.i.j.k", \'l.m.n.o.p.q.r.s.t.u.v\', "x = 1"]\n',
+        f"[correct]\ndelta = [{', '.join(['0.5'] * 30_000)}]  # = {'a.' * 99}\n",
+        'a = """x"""""\nb = \'\'\'\'y\'\'\'\'\nc = """\na.b.c.d.e.f.g.h.i.j = 5\n"""\nd.e.f.g = 1',
+        'path = "C:\\\\dir\\\\"\nnext = "a\\"b"\n',
+        "[[cells]]\nx = { y = 1, z = [[1], [2]] }\n",
+    ],
+)
+def test_settings_are_read_as_toml_is(text, tmp_path):
+    assert read_toml(toml(tmp_path, text)) == tomllib.loads(text)
+
+
+DEEP = ".".join(["a"] * 50_000)
+HIDDEN = {  # deep keys behind what a careless look would take for a string
+    "plain": f"{DEEP} = 1",
+    "header": f"[{DEEP}]",
+    "spaced": " . ".join(["a"] * 20_000) + " = 1",
+    "quoted": ".".join(['"a"', "'b'"] * 10_000) + " = 1",
+    "after four quotes": f'x = ["""t"""", {{{DEEP} = 1}}, "u"]',
+    "after four ticks": f"x = ['''t'''', {{{DEEP} = 1}}, 'u']",
+    "after an escape": f'x = "a\\"" \n{DEEP} = 1 # "',
+}
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
+def test_deep_keys_are_refused_before_they_take_memory(text, tmp_path):
+    began = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="keys of at most 8 parts"):
+            read_toml(toml(tmp_path, text))
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 90_000, "too deep"),
+        ("a = " + "{b=" * 9_000, "too deep"),
+        ("\n".join(f"k{i} = 1" for i in range(20_000)), "at most 10,000 keys, got 20,000"),
+        ("[a]\n" + "\n".join(f"[k{i}]" for i in range(20_000)), "at most 10,000 keys"),
+        ("a = '''" + '\\"""' * 9_000, "a string without an end"),
+        ('a = """' + '\\"""' * 500_000, "a string without an end"),
+        ("a = 1 # " + "x" * (4 << 20), "at most 4 MB"),
+        ("x" * 1_000_000, "Expected '='"),
+        ("a " * 1_000_000, "Expected '='"),
+        ("a = 1" + " " * 2_000_000 + ".", "Expected newline"),
+        (b"\xff\xfe", "codec"),
+    ],
+)
+def test_malformed_settings_are_one_line_and_soon(text, message, tmp_path):
+    began = time.process_time()
+    with pytest.raises(InputError, match=f"config.toml: expected readable TOML.*{message}"):
+        read_toml(toml(tmp_path, text))
+    assert time.process_time() - began < 5

@@ -1,15 +1,22 @@
-"""Atomic writes: a file or folder takes its name only when it is whole and on the disk."""
+"""Atomic writes, bounded reads.
+
+A file or folder takes its name only when it is whole and on the disk; a settings file is looked at
+before it is parsed.
+"""
 
 from __future__ import annotations
 
 import errno
 import glob
 import os
+import re
 import shutil
 import socket
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from adacorr.core.validation import InputError
 
@@ -86,6 +93,52 @@ def make_folder(path: Path) -> None:
     make_folder(path.parent)
     path.mkdir(exist_ok=True)
     sync_entries(path.parent)
+
+
+MAX_TOML = 4 << 20  # bytes: the names of 100,000 classes
+MAX_KEYS = 10_000
+MAX_DEPTH = 8
+_TOML_TEXT = re.compile(  # strings of four kinds and comments; what is left is keys and numbers
+    r'\"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3,5}+|'
+    r"'{3}(?:[^']|'{1,2}(?!'))*+'{3,5}+|"
+    r'(?P<open>"{3}|\'{3})|'
+    r'"(?:[^"\\\n]|\\.)*+"|'
+    r"'[^'\n]*+'|"
+    r"#[^\n]*+",
+    re.DOTALL,
+)
+_TOML_DOTS = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MAX_DEPTH}}}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A settings file from anywhere: small, flat and well formed, or one line says what is not.
+
+    A parser takes memory for every part of every key: 100 kB of dots are 9 GB.
+    """
+    wanted = f"{path}: expected readable TOML"
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_TOML + 1)
+        if len(raw) > MAX_TOML:
+            raise InputError(f"{wanted} of at most {MAX_TOML >> 20} MB, got more")
+        text = raw.decode()
+        bare = _TOML_TEXT.sub(_without_text, text)
+        keys = bare.count("=") + bare.count("\n[")
+        if keys > MAX_KEYS:
+            raise InputError(f"{wanted} with at most {MAX_KEYS:,} keys, got {keys:,}")
+        if _TOML_DOTS.search(bare):
+            raise InputError(f"{wanted} with keys of at most {MAX_DEPTH} parts, got more")
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{wanted}, got lists or tables too deep") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{wanted}, got {error}") from None
+
+
+def _without_text(found: re.Match[str]) -> str:
+    if found["open"]:
+        raise tomllib.TOMLDecodeError("a string without an end")
+    return "t"
 
 
 def temporary_sibling(path: Path) -> Path:

@@ -76,7 +76,7 @@ def test_nothing_runs_when_the_settings_are_printed(here, settings):
         ),
         ("[bench.run]\nzzz = 2\n", "toml: expected a setting of the command, got zzz\n"),
         ("[bench.run]\nworkers = 'many'\n", "many"),
-        ("not toml", "adacorr.toml: expected a TOML file, got: Expected '='"),
+        ("not toml", "adacorr.toml: expected readable TOML, got Expected '='"),
         ("[bnech.run]\nworkers = 2\n", "such as [fit], got bnech; did you mean [bench]?"),
         ("workers = 2\n", "adacorr.toml: expected a table per command, such as [fit], got workers"),
     ],

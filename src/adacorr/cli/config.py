@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adacorr.core.validation import InputError
+from adacorr.files import read_toml
 
 if TYPE_CHECKING:
     from cyclopts.exceptions import UnknownOptionError
@@ -52,11 +52,7 @@ def sources(config: Path | None, commands: Collection[str]) -> list[Callable[...
 
 def _check_tables(path: Path, commands: Collection[str]) -> None:
     """Cyclopts looks for the command's own table and passes over all others: say if one is odd."""
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: expected a TOML file, got: {error}") from None
-    for name, value in found.items():
+    for name, value in read_toml(path).items():
         if name not in commands or not isinstance(value, dict):
             near = get_close_matches(name, commands, n=1)
             hint = f"; did you mean [{near[0]}]?" if near and near[0] != name else ""

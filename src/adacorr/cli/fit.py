@@ -119,14 +119,15 @@ def fit(
     run_dir
         Where to write; default: the first free runs/DATA-METHOD-NUMBER.
     resume
-        Go on with a run that was stopped, with its own settings.
+        Go on with a run that was stopped, with its own settings. If its net is your own code, name
+        that again with --net.
     json
         Print the summary as JSON.
     quiet
         Print nothing but errors.
     """
     if resume is not None:
-        plan = plan_from_run(resume)
+        plan = plan_from_run(resume, net)
         wanted = {"data": data, "net": net, **asdict(source), **asdict(settings)}
         refuse_others(plan, wanted)
         refuse_other_method(plan, method, recipe, set_)
@@ -194,7 +195,7 @@ def free_run_dir(data: str, method: str) -> Path:
     return path
 
 
-def plan_from_run(path: Path) -> Plan:
+def plan_from_run(path: Path, net: str | None = None) -> Plan:
     """The plan that config.toml recorded."""
     from adacorr.train.saved import saved_method, saved_net, saved_settings
 
@@ -211,7 +212,7 @@ def plan_from_run(path: Path) -> Plan:
         data=data["source"],
         source=Source(**source),
         method=saved_method(run),
-        net=saved_net(run),
+        net=saved_net(run, net),
         settings=saved_settings(run),
         run_dir=path,
         resume=True,

@@ -28,6 +28,7 @@ def predict(
     data: str,
     *,
     output: Path,
+    net: str | None = None,
     overwrite: bool = False,
     skip_unreadable: bool = False,
     workers: int = 0,
@@ -46,6 +47,9 @@ def predict(
     output
         A .parquet or .csv with the predicted class and the probability of each class per sample,
         or an .npy with the probabilities alone.
+    net
+        The run's net once more where it is your own code, package.module:factory: a run does not
+        choose which code runs.
     overwrite
         Replace an output file that exists.
     skip_unreadable
@@ -64,7 +68,7 @@ def predict(
     check_new(output, overwrite, data, *files_of(run))
     trained = Run.open(run)
     names = trained.class_names()
-    samples, batches = predicted(trained, data, skip_unreadable, workers)
+    samples, batches = predicted(trained, data, net, skip_unreadable, workers)
     with atomic(output) as temporary:
         write(temporary, output.suffix, batches, names, samples)
     if json:
@@ -74,7 +78,7 @@ def predict(
 
 
 def predicted(
-    run: Run, data: str, skip_unreadable: bool, workers: int
+    run: Run, data: str, net: str | None, skip_unreadable: bool, workers: int
 ) -> tuple[Dataset | New, Iterator[NDArray[Any]]]:
     """The samples and their probabilities, by the models of `clean` or the net of `fit`."""
     if run.table("clean"):
@@ -86,7 +90,7 @@ def predicted(
     from adacorr.train.saved import load_model
 
     samples = load_new(data, run.table("data"), skip_unreadable=skip_unreadable)
-    return samples, load_model(run).stream(samples.features, workers)
+    return samples, load_model(run, net).stream(samples.features, workers)
 
 
 def write(

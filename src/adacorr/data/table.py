@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,9 +84,9 @@ def read(path: Path) -> pa.Table:
     table = parquet.read(path) if path.suffix == ".parquet" else _read_csv(path)
     if table.num_rows == 0:
         raise InputError(f"{path}: expected at least one row, got none")
-    repeated = {c for c in table.column_names if table.column_names.count(c) > 1}
+    repeated = sorted(c for c, times in Counter(table.column_names).items() if times > 1)
     if repeated:
-        raise InputError(f"{path}: expected distinct column names, got {sorted(repeated)[0]} twice")
+        raise InputError(f"{path}: expected distinct column names, got {repeated[0]} twice")
     return table
 
 
@@ -215,12 +216,13 @@ def encode_features(
     """The columns that `feature_names` ask for, (N, D); an unseen level of a text is all zeros."""
     out = np.empty((table.num_rows, len(feature_names)), np.float32)
     texts: dict[str, NDArray[Any]] = {}
+    known = set(table.column_names)
     for j, name in enumerate(feature_names):
-        if name in table.column_names:
+        if name in known:
             out[:, j] = _numbers(table, name, path)
             continue
         column, _, level = name.partition("=")
-        if column not in table.column_names:
+        if column not in known:
             raise InputError(
                 f"{path}: expected a column {column!r}, got {some(table.column_names)}"
             )

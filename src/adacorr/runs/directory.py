@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.files import atomic
+from adacorr.files import atomic, read_toml
 from adacorr.runs.manifest import CheckedRows, check, seal, unseal
 from adacorr.runs.schema import REQUIRED_COLUMNS
 from adacorr.tables import parquet
@@ -121,10 +120,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         path = self.file("config.toml")
         check(path)
-        try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InputError(f"{path}: expected readable TOML, got {error}") from error
+        return read_toml(path)
 
     def table(self, name: str) -> dict[str, Any]:
         """A table of config.toml; empty when there is none."""

@@ -8,7 +8,7 @@ stays small, and what no honest file holds is refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 32 << 20
 """A batch has about so many bytes at most, unless a single row has more."""
 GROUP_BYTES = 256 << 20
-"""A row group of nested or packed values that holds more must be as honest as a file."""
+"""Texts, and nested values of a row group, that hold more must be as honest as a whole file."""
 _BUFFER = 1 << 20
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 
@@ -65,7 +65,7 @@ def batches(
     with opened(handle) as file:
         for batch in file.iter_batches(rows, columns=None if columns is None else list(columns)):
             texts += sum(c.nbytes for c in batch.columns if not _fixed(c.type))
-            check_unpacked(path, texts, packed)
+            check_unpacked(path, texts, packed, GROUP_BYTES)
             yield batch
 
 
@@ -102,10 +102,11 @@ def _rows_of_bytes(
     """Rows whose values, unpacked, have at most `BATCH_BYTES` bytes, in any row group."""
     with opened(handle) as file:
         meta, schema = file.metadata, file.schema
+        names = None if columns is None else set(columns)
         wanted = [
             number
             for number in range(meta.num_columns)
-            if columns is None or _belongs(schema.column(number).path, columns)
+            if names is None or _belongs(schema.column(number).path, names)
         ]
         texts = [schema.column(n).path for n in wanted if schema.column(n).physical_type in _TEXT]
     fewest = rows
@@ -124,8 +125,13 @@ def _rows_of_bytes(
 _TEXT = ("BYTE_ARRAY",)
 
 
-def _belongs(path: str, columns: Sequence[str]) -> bool:
-    return path in columns or any(path.startswith(f"{name}.") for name in columns)
+def _belongs(path: str, columns: Collection[str]) -> bool:
+    """Whether a leaf, such as ``probs.list.element``, is part of one of these columns."""
+    while path not in columns:
+        path, dot, _ = path.rpartition(".")
+        if not dot:
+            return False
+    return True
 
 
 def _bytes_per_row(

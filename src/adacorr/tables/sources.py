@@ -13,9 +13,11 @@ import io
 import os
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -151,6 +153,10 @@ class ParquetSource:
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
+        return self._types
+
+    @cached_property
+    def _types(self) -> Mapping[str, pa.DataType]:  # asked for column by column
         return dict(zip(self.schema.names, self.schema.types, strict=True))
 
     @property
@@ -201,6 +207,10 @@ class CsvSource:
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
+        return self._types
+
+    @cached_property
+    def _types(self) -> Mapping[str, pa.DataType]:  # asked for column by column
         import pyarrow as pa
 
         return dict.fromkeys(self.names, pa.string())
@@ -289,7 +299,7 @@ def _lines(handle: Any, path: Path | Remote) -> Iterator[str]:
 
 
 def _unique(names: Sequence[str], path: Path | Remote) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1}) if names else []
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise InputError(f"{path}: expected distinct column names, got {repeated[0]!r} twice")
 

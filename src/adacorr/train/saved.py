@@ -16,6 +16,7 @@ from adacorr.train.engine import Model
 from adacorr.train.fitting import NetLike, net_factory
 from adacorr.train.methods import METHODS
 from adacorr.train.methods.base import Method, Setting
+from adacorr.train.nets.factory import is_code
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings
 
@@ -25,14 +26,16 @@ MAX_SIDE = 1_000_000  # of a sample, in any direction
 def load_model(run: Run, net: NetLike = None) -> Model:
     """The model of a finished run, ready to predict.
 
-    `net` is what was passed to ``fit``; only needed when that was a module or a local function,
-    which config.toml cannot name.
+    `net` is what was passed to ``fit``; only needed when that was a module or a function of the
+    caller's: a run directory may come from anywhere, and does not choose which code runs.
     """
     tensors, about = _read_weights(run)
     method = saved_method(run)
     settings = saved_settings(run)
     k = len(run.class_names())
-    make_net = net_factory(net or saved_net(run), _input_shape(run))
+    if net is None or isinstance(net, str):
+        net = saved_net(run, net)
+    make_net = net_factory(net, _input_shape(run))
     ranks = Ranks(settings.mixed_precision)
     some = torch.arange(k, device=ranks.device)  # what a method prepares per sample is not needed
     method.start(Setting(some, k, settings.epochs or 1, ranks.device))
@@ -70,11 +73,22 @@ def saved_settings(run: Run) -> Settings:
     return Settings(**values)  # pyright: ignore[reportArgumentType]
 
 
-def saved_net(run: Run) -> str | None:
-    """The name of the net; None means: chosen by the input's shape."""
+def saved_net(run: Run, named: str | None = None) -> str | None:
+    """The name of the net; None means: chosen by the input's shape.
+
+    Code (``package.module:factory``) is only taken when the caller has `named` it too.
+    """
+    where = f"{run.file('config.toml')}: train"
     net = run.table("train").get("net")
     if not isinstance(net, str):
-        raise InputError(f"{run.file('config.toml')}: train: expected net, a name, got {net!r}")
+        raise InputError(f"{where}: expected net, a name, got {net!r}")
+    if named not in (None, net):
+        raise InputError(f"net: expected {net!r} as in the run, got {named!r}")
+    if is_code(net) and named is None:
+        raise InputError(
+            f"{where}: expected a net of adacorr's, got {net!r}, which is code; if you trust it, "
+            f"say so: --net {net} (from Python, pass the net itself)"
+        )
     return net or None
 
 

@@ -30,12 +30,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from adacorr.core.validation import InputError
+from adacorr.files import read_toml
 
 AXES = ("datasets", "noise", "methods", "seeds")
 TABLES = ("train", "dataset", "method")
@@ -81,13 +81,9 @@ def smoke(grid: Grid) -> Grid:
 def read_grid(path: str | Path) -> Grid:
     """Read and check a grid file; every mistake is one line that names the file and the key."""
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: expected a grid file, got no such file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: expected readable TOML, got {error}") from error
-    return _parse(document, path)
+    if not path.exists():
+        raise InputError(f"{path}: expected a grid file, got no such file")
+    return _parse(read_toml(path), path)
 
 
 def _parse(document: dict[str, Any], path: Path) -> Grid:

@@ -46,7 +46,7 @@ def make_factory(spec: str | None, input_shape: tuple[int, ...]) -> Factory:
     'SmallCNN'
     """
     name, _, rest = (spec or _pick(input_shape)).partition(":")
-    if "." in name:
+    if is_code(spec):
         return _imported(name, rest)
     options = _options(rest, name)
     builders: dict[str, Callable[[tuple[int, ...], dict[str, str]], Factory]] = {
@@ -66,6 +66,15 @@ def make_factory(spec: str | None, input_shape: tuple[int, ...]) -> Factory:
     if options:
         raise InputError(f"net: expected no option {', '.join(options)} for {name}, got {spec!r}")
     return factory
+
+
+def is_code(spec: str | None) -> bool:
+    """Whether `spec` names a module of Python, which runs when it is imported.
+
+    >>> is_code("package.module:factory"), is_code("preact:depth=8"), is_code(None)
+    (True, False, False)
+    """
+    return "." in (spec or "").partition(":")[0]
 
 
 def _pick(shape: tuple[int, ...]) -> str:
