@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import socket
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,70 @@ def settle(temporary: Path, path: Path) -> None:
     A file replaces a file; a folder replaces an empty folder and refuses another.
     """
     sync(temporary)
+    marks = _together.get()
+    if marks is not None:
+        marks.append(_mark(path, temporary))
     os.replace(temporary, path)
     sync_entries(path.parent)
+
+
+_together: ContextVar[list[Path] | None] = ContextVar("together", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Several outputs of one command: after a kill between them the same command starts afresh.
+
+    No system gives two names in one step. So each output is marked before it takes its name, and
+    the marks go when all have theirs; :func:`drop_unfinished` removes what a dead command left.
+    """
+    if _together.get() is not None:  # part of a larger command
+        yield
+        return
+    marks: list[Path] = []
+    token = _together.set(marks)
+    try:
+        yield
+    finally:
+        _together.reset(token)
+    for mark in marks:
+        mark.unlink(missing_ok=True)
+
+
+def drop_unfinished(path: Path) -> None:
+    """Remove an output whose command was killed before its other outputs were there."""
+    mark = _mark_of(path)
+    try:
+        if mark.is_symlink() or mark.stat().st_uid != os.geteuid():
+            return
+        host, process, *stamp = json.loads(mark.read_text())
+        if host != socket.gethostname() or (process != os.getpid() and _alive(int(process))):
+            return
+        if path.exists() and _stamp(path) == stamp:  # untouched since
+            _remove(path)
+    except (OSError, ValueError, TypeError):
+        return
+    mark.unlink(missing_ok=True)
+
+
+def _mark(path: Path, temporary: Path) -> Path:
+    mark = _mark_of(path)
+    with open(mark, "w", encoding="utf-8") as file:
+        json.dump([socket.gethostname(), os.getpid(), *_stamp(temporary)], file)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_entries(mark.parent)
+    return mark
+
+
+def _mark_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.unfinished")
+
+
+def _stamp(path: Path) -> list[int]:
+    """What a file or folder keeps when it is renamed and loses when it is changed."""
+    found = path.stat()
+    return [found.st_dev, found.st_ino, found.st_mtime_ns]
 
 
 def sync(path: Path) -> None:

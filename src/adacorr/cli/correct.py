@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from adacorr.cli.invocation import command_line
 from adacorr.cli.table_options import files, one_input, request
 from adacorr.core.validation import InputError
-from adacorr.files import temporary_sibling
+from adacorr.files import temporary_sibling, together
 
 if TYPE_CHECKING:
     from adacorr.correction import Settings, TableResult
@@ -137,7 +137,12 @@ def correct(
     settings = Settings(
         _delta(delta), _array(transition), max_flip_error, normalize, verified, seed
     )
-    with _terminated_like_interrupted(), _run_folder(run_dir, report, inputs) as folder:
+    several = sum(place is not None for place in (output, run_dir, report)) > 1
+    with (
+        _terminated_like_interrupted(),
+        _run_folder(run_dir, report, inputs) as folder,
+        together() if several else nullcontext(),
+    ):
         with _progress(quiet or json) as progress, _client(engine, scheduler) as client:
             result = correct_table(
                 inputs,

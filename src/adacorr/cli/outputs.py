@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from adacorr.core.validation import InputError
+from adacorr.files import drop_unfinished
 from adacorr.tables.remote import Remote, is_url, without_file_scheme
 
 
@@ -14,6 +15,8 @@ def check_new(output: str | Path, overwrite: bool, *inputs: str | Path) -> None:
     path = Remote(str(output)) if is_url(output) else Path(output)
     if isinstance(path, Path) and any(_same(path, Path(name)) for name in inputs):
         raise InputError(f"{path}: expected an output other than the input, got an input itself")
+    if isinstance(path, Path):
+        drop_unfinished(path)
     if not overwrite and path.is_file():
         raise InputError(
             f"{path}: expected a new file, got an existing one; --overwrite replaces it"

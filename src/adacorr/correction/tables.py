@@ -41,7 +41,7 @@ from adacorr.correction.survey import (
     survey_source,
 )
 from adacorr.correction.verified import Verified
-from adacorr.files import atomic_folder
+from adacorr.files import atomic_folder, drop_unfinished, together
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.runs.manifest import sealed
 from adacorr.tables.decode import Place, decode_probs
@@ -240,6 +240,8 @@ def _check_places(
         if not path.parent.is_dir():
             raise InputError(f"{path}: expected an existing output folder, got no {path.parent}")
         _check_apart(path, sources)
+        if path is run_dir or many:
+            drop_unfinished(path)
         if folder and Path(source).resolve() in path.resolve().parents:  # pyright: ignore[reportArgumentType]
             raise InputError(f"{path}: expected an output outside the input folder, got inside")
         if (path is run_dir or many) and path.exists() and (path.is_file() or _has_files(path)):
@@ -439,6 +441,8 @@ def _write(
     """The second pass. Outputs take their names at the very end, and only if all went well."""
     sources, rows = inputs.sources, inputs.rows
     with ExitStack() as stack:
+        if outputs.table is not None and outputs.run_dir is not None:
+            stack.enter_context(together())
         run_folder = also = None
         ends: Sequence[Target | None] = [None] * len(sources)
         if outputs.table is not None:
