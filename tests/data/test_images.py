@@ -54,6 +54,18 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         decode(tmp_path, "folder")
 
 
+def test_small_files_of_very_many_pixels_are_refused_and_scans_are_not(tmp_path: Path) -> None:
+    """Eighty such pictures took minutes to look at, for 15 MB of files."""
+    bomb = save(tmp_path / "bomb.png", (7900, 8100))
+    assert bomb.stat().st_size < 300_000
+    with pytest.raises(InputError, match="bomb: expected data packed at most 200 to 1"):
+        decode(bomb, "bomb", (64, 64))
+    with pytest.raises(InputError, match="bomb: expected data packed at most 200 to 1"):
+        decode(bomb.read_bytes(), "bomb", (64, 64))
+    scan = save(tmp_path / "scan.png", (7000, 9000), "1")  # a large page, one bit a pixel
+    assert decode(scan, "scan", (64, 64)).shape == (64, 64, 3)
+
+
 def test_an_image_that_claims_too_many_pixels_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.tables.unpacked import check_unpacked
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MAX_PIXELS = 64_000_000
 """A larger image is refused: a few bytes can claim to unpack to gigabytes."""
+HARMLESS_BYTES = 32 << 20
+"""Of pixels. An image with more is as honest as any file: work on it is bounded by its size."""
 DEFAULT_SIZE = 64
 """Side of the square that images of different sizes are resized to."""
 MAX_SIDE = 256
@@ -131,6 +134,9 @@ def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
                     f"{name}: expected at most {MAX_PIXELS} pixels, "
                     f"got {image.width} x {image.height}"
                 )
+            bits = image.width * image.height * (1 if image.mode == "1" else 8)
+            packed = len(source) if isinstance(source, bytes) else source.stat().st_size
+            check_unpacked(name, bits * len(image.getbands()) // 8, packed, HARMLESS_BYTES)
             yield image
     except InputError:
         raise
