@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 RESULTS = ROOT / "results" / "hard.json"
 BEGIN, END = "<!-- figures: made by make hard -->", "<!-- end of figures -->"
-GAP, NO_FIGURE = "\N{EN DASH}", "no figure: the test did not pass"
+GAP, NO_FIGURE = "\N{EN DASH}", "no figure: the test did not run or did not pass"
 KINDS = {
     "csv": "CSV, plain and packed",
     "parquet": "parquet",
@@ -162,6 +162,50 @@ def faults(r: dict[str, Any] | Gap) -> str:
     return table(("fault", "what happens"), rows)
 
 
+def damage(bits: dict[str, Any] | Gap, power: dict[str, Any] | Gap) -> str:
+    names = (
+        "config.toml",
+        "labels.parquet",
+        "pred_probs.npy",
+        "model.safetensors",
+        "review.sqlite",
+    )
+    rows = [(f"`{name}`", bits[name]["refused"], bits[name]["harmless"]) for name in names]
+    sums = (total([row[i] for row in rows]) for i in (1, 2))
+    head = ("a bit flipped in", "refused in one line", "result unchanged")
+    power_rows = [
+        ("`correct` with three outputs", power["correct"]),
+        ("`correct` on a folder", power["folder"]),
+        ("`fit`", power["fit"]),
+    ]
+    return (
+        table(head, [*rows, ("all", *sums)])
+        + "\n"
+        + table(
+            ("power loss after", "files, each on the disk before and with its name"), power_rows
+        )
+    )
+
+
+def foreign(r: dict[str, Any] | Gap) -> str:
+    rows = [
+        ("code named by a run, refused", r["code_refused"]),
+        ("links in a run, nothing outside written", r["links_harmless"]),
+        ("ports of `--engine dask`, all on loopback", r["ports_on_loopback"]),
+    ]
+    return table(("what does not belong", "experiments"), rows)
+
+
+def huge(r: dict[str, Any] | Gap) -> str:
+    if isinstance(r, Gap):
+        return f"{NO_FIGURE}.\n"
+    rows = [
+        (name, f["bytes"], "refused in one line" if f["code"] else "done", f["peak_mb"])
+        for name, f in sorted(r.items(), key=lambda item: (-item[1]["code"], item[0]))
+    ]
+    return table(("file", "bytes", "what happens", "memory of the command, MB"), rows)
+
+
 def load(r: dict[str, Any] | Gap) -> str:
     rows = [
         ("clients at once, none of them pausing", r["clients"]),
@@ -206,6 +250,12 @@ def figures(results: Figures) -> str:
         kills(results["kills"]),
         "### Malformed input\n",
         fuzz(results["fuzz"]),
+        "### Small and huge\n",
+        huge(results["huge"]),
+        "### Damage\n",
+        damage(results["bits"], results["power_loss"]),
+        "### Runs from elsewhere\n",
+        foreign(results["foreign"]),
         "### Faults\n",
         faults(results["faults"]),
         "### Load\n",

@@ -20,7 +20,7 @@ from adacorr._version import __version__
 from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
 from adacorr.correction.rundir import sentence
-from adacorr.files import atomic
+from adacorr.files import atomic, sync
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.manifest import FILES, seal, unseal
 from adacorr.runs.schema import FORMAT
@@ -133,6 +133,7 @@ class RunWriter:
             columns["split"][val] = "validation"
             write_labels(self.run.file("labels.parquet"), columns)
             self._write_result(columns["flipped"], handed)
+            sync(self.run.file("metrics.jsonl"))  # what was appended; the others are
             seal(self.run.path, FILES)
         self.engine.ranks.barrier()
         return self.run
