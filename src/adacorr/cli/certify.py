@@ -122,16 +122,17 @@ def _from_review(data: RunData) -> tuple[Answers, dict[str, Any]]:
     from contextlib import closing
 
     from adacorr.core.validation import InputError
-    from adacorr.review.answers import as_answers
-    from adacorr.review.panel import Panel
-    from adacorr.review.queue import load_flips, load_rows
     from adacorr.review.server import DATABASE
-    from adacorr.review.store import Store
 
     path = data.run.file(DATABASE)
     wanted = f"{path}: expected answers given on the review page (or --verified FILE), got none"
     if not path.is_file():
         raise InputError(wanted)
+    from adacorr.review.answers import as_answers
+    from adacorr.review.panel import Panel
+    from adacorr.review.queue import load_flips, load_rows
+    from adacorr.review.store import Store
+
     with closing(Store(path, load_flips(data), data.n_classes)) as store:
         answers = as_answers(Panel(data, store, load_rows(data)).verified())
         with store.read() as db:
