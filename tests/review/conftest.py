@@ -14,6 +14,7 @@ import httpx
 import pytest
 import uvicorn
 
+from adacorr.review.answers import AnswerLog
 from adacorr.review.app import Desk, create_app
 from adacorr.review.guard import Guard
 from adacorr.review.queue import load_flips
@@ -30,6 +31,11 @@ def open_store() -> Callable[[Run], Store]:
         return Store(run.file(DATABASE), load_flips(data), data.n_classes)
 
     return make
+
+
+@pytest.fixture
+def open_answers(open_store: Callable[[Run], Store]) -> Callable[[Run], AnswerLog]:
+    return lambda run: AnswerLog(open_store(run), RunData.open(run).n)
 
 
 class Visitor(httpx.Client):

@@ -1,11 +1,13 @@
 """The page in a real browser."""
 
+import json
 import re
 
 import pyarrow.parquet as pq
 import pytest
 
 from adacorr.review import export, open_review
+from adacorr.review.answers import agreement
 from adacorr.review.server import DATABASE
 from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP
 
@@ -21,7 +23,7 @@ def visit(chromium):
     """Opens the page as a person; fails on a console error or a request to elsewhere."""
     contexts, problems = [], []
 
-    def open_page(address, name="Ann", **options):
+    def open_page(address, name="Ann", mode="changes", **options):
         origin = address.split("?")[0]
         context = chromium.new_context(**options)
         contexts.append(context)
@@ -36,7 +38,7 @@ def visit(chromium):
             "request",
             lambda request: request.url.startswith(origin) or problems.append(request.url),
         )
-        enter(page, address, name)
+        enter(page, address, name, mode)
         settled(page)  # a key is not taken while the page loads
         return page
 
@@ -46,8 +48,8 @@ def visit(chromium):
     assert problems == []
 
 
-def enter(page, address, name):
-    page.goto(address)
+def enter(page, address, name, mode="changes"):
+    page.goto(f"{address}#{mode}")
     page.wait_for_selector("#name-dialog[open]")
     page.fill("#name", name)
     page.press("#name", "Enter")
@@ -326,7 +328,7 @@ def test_a_restarted_server_is_said_and_loses_nothing(make_run, serve, open_stor
     again = serve(run, port=port)
     page.keyboard.press("a")
     page.wait_for_selector("#banner button")
-    page.goto(again.address)
+    page.goto(f"{again.address}#changes")
     page.wait_for_selector("#single:not([hidden])")
     page.wait_for_function("() => document.querySelector('#counts').textContent.startsWith('1 of')")
     press(page, "a")
@@ -390,3 +392,157 @@ def test_zero_flips(make_run, serve_here, visit):
     page.wait_for_function(
         "() => document.querySelector('#done-text').textContent.includes('proposes no change')"
     )
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def truth_of(page, run):
+    """The right class of the row that is asked about."""
+    index = int(re.findall(r"\d+", page.text_content("#ask-where"))[0])
+    return index, int(pq.read_table(run.file("labels.parquet"))["truth"][index].as_py())
+
+
+def answer(page, key):
+    settled(page)
+    before = page.text_content("#ask-where")
+    page.keyboard.press(key)
+    page.wait_for_function(
+        "old => document.querySelector('#ask-where').textContent !== old", arg=before
+    )
+
+
+def test_from_questions_to_applied_labels_and_certificate(
+    make_run, serve_here, visit, tmp_path, open_answers
+):
+    run = make_run(n=400, class_names=NAUGHTY, data={"source": "digits"})
+    page = visit(serve_here(run), mode="questions")
+    page.wait_for_selector("#picture:not([hidden])")
+    assert page.locator("#given").is_hidden()  # asked blind
+    assert page.locator("#hint").is_hidden()
+    said = {}
+    for _ in range(12):
+        settled(page)
+        index, truth = truth_of(page, run)
+        said[index] = truth
+        answer(page, str(truth + 1))
+    settled(page)
+    index, _ = truth_of(page, run)
+    answer(page, "x")  # cannot tell
+    unsure = index
+    index, truth = truth_of(page, run)
+    answer(page, str((truth + 1) % 4 + 1))  # a slip, taken back
+    settled(page)
+    page.keyboard.press("u")
+    page.wait_for_function(
+        "n => document.querySelector('#ask-where').textContent === `Index ${n}`", arg=index
+    )
+    page.keyboard.press("h")  # with the labels shown, it is said so
+    page.wait_for_selector("#hint-bars li")
+    page.keyboard.press("n")
+    page.keyboard.type("blurred")
+    page.keyboard.press("Enter")
+    said[index] = truth
+    answer(page, str(truth + 1))
+    page.wait_for_function("() => document.querySelector('#outlook-age').hidden")
+    assert "1 cannot tell" in page.text_content("#answer-count")
+    assert "1 with the labels shown" in page.text_content("#answer-count")
+    assert "With 10 more" in page.text_content("#outlook-more")
+    page.click("#apply")
+    page.wait_for_selector("#applied-dialog[open]")
+    sentence = page.text_content("#applied-text")
+    with page.expect_download() as download:
+        page.click("#applied-labels")
+    download.value.save_as(tmp_path / "labels.parquet")
+    with page.expect_download() as download:
+        page.click("#applied-certificate")
+    download.value.save_as(tmp_path / "certificate.json")
+
+    log = open_answers(run).standing()
+    settled_rows = {one.row: one.label for one in log}
+    assert settled_rows == {**said, unsure: None}
+    assert [one.note for one in log if one.note] == ["blurred"]
+    assert sum(not one.blind for one in log) == 1
+    table = pq.read_table(tmp_path / "labels.parquet").to_pydict()
+    for row, label in said.items():
+        assert table["label_index"][row] == label
+        assert table["decision"][row] == "answered"
+    assert len(table["label"]) == 400
+    certificate = json.loads((tmp_path / "certificate.json").read_text())
+    assert certificate["sentence"].lower() in sentence.lower()
+    assert certificate["certificate"]["answers"] == len(said) + 1
+    assert certificate["answers_by"] == {"Ann": len(log)}
+    assert (run.path / "certificate.json").read_bytes() == (
+        tmp_path / "certificate.json"
+    ).read_bytes()
+
+    page.click("#applied-close")
+    page.click("#rest")  # the doubtful ones, one by one
+    page.wait_for_selector("#accept:not([hidden])")
+    press(page, "a")
+    page.reload()
+    page.wait_for_selector("#accept:not([hidden])")  # the mode is kept
+
+
+def test_questions_with_many_classes_are_answered_by_search(
+    make_run, serve_here, visit, open_answers
+):
+    run = make_run(k=30, n=600, class_names=[f"kind {c:02}" for c in range(30)])
+    page = visit(serve_here(run), mode="questions")
+    assert page.locator("#class-keys").is_hidden()
+    before = page.text_content("#ask-where")
+    page.keyboard.press("Enter")
+    page.fill("#other-input", "kind 07")
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "old => document.querySelector('#ask-where').textContent !== old", arg=before
+    )
+    assert [one.label for one in open_answers(run).standing()] == [7]
+
+
+def test_two_people_are_asked_different_rows_and_some_again(
+    make_run, serve_here, visit, open_answers
+):
+    run = make_run(n=400)
+    address = serve_here(run)
+    ann, bob = visit(address, "Ann", "questions"), visit(address, "Bob", "questions")
+    for _ in range(10):
+        for page in (ann, bob):
+            settled(page)
+            _, truth = truth_of(page, run)
+            answer(page, str(truth + 1))
+    found = agreement(open_answers(run).standing())
+    assert found.rows == 2
+    assert found.same == 2
+    ann.wait_for_function(
+        "() => document.querySelector('#agreement').textContent.includes('alike (100%)')"
+    )
+
+
+def test_a_kill_loses_no_confirmed_answer(make_run, serve, chromium, open_answers):
+    run = make_run(n=400)
+    server = serve(run)
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    enter(page, server.address, "Ann", "questions")
+    for _ in range(3):
+        answer(page, "1")
+    server.kill()
+    assert len(open_answers(run).standing()) == 3
+    context.close()
+
+
+def test_questions_on_a_phone(make_run, serve_here, visit):
+    run = make_run(data={"source": "digits"})
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    page = visit(serve_here(run), mode="questions", **phone)
+    before = page.text_content("#ask-where")
+    page.tap(".class-key >> nth=1")
+    page.wait_for_function(
+        "old => document.querySelector('#ask-where').textContent !== old", arg=before
+    )
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(overflow) == 0
+    for button in (".class-key >> nth=1", "#cannot-tell"):
+        assert page.locator(button).bounding_box()["height"] >= 40

@@ -23,11 +23,13 @@ from starlette.background import BackgroundTask
 
 from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.core.validation import InputError
-from adacorr.data import Preview
+from adacorr.review.answers import Said
 from adacorr.review.export import export
 from adacorr.review.guard import AUTHOR, Gate, Guard, set_cookies
+from adacorr.review.panel import APPLIED, CERTIFICATE, Panel, final_file
 from adacorr.review.previews import Late, Previews
-from adacorr.review.queue import Flips, Order, Queue, audited, load_flips
+from adacorr.review.questions import too_large
+from adacorr.review.queue import Flips, Order, Queue, audited, load_flips, load_rows
 from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Decision, Store
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.runs.samples import Items
@@ -37,15 +39,13 @@ TOP_PROBABILITIES = 6
 MAX_AT_ONCE = 100
 PICTURE_SIDE = 512
 SAMPLE_SECONDS = 10.0
-_STATIC = {
-    "app.js": "text/javascript; charset=utf-8",
-    "api.js": "text/javascript; charset=utf-8",
-    "view.js": "text/javascript; charset=utf-8",
-    "style.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 
-FlipNumber = Annotated[int, PathParameter(ge=0, le=2**40)]
+SampleNumber = Annotated[int, PathParameter(ge=0, le=2**40)]
 ClassNumber = Annotated[int, Query(ge=0, le=2**31)]
 Author = Annotated[str, Cookie(alias=AUTHOR, max_length=100)]
 Client = Annotated[str, Query(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9-]+$")]
@@ -69,6 +69,16 @@ class Verdicts(_Strict):
     decisions: list[Verdict] = Field(min_length=1, max_length=MAX_AT_ONCE)
 
 
+class Given(_Strict):
+    """One answer as the page sends it; no label: cannot tell."""
+
+    reviewer: str = Field(min_length=1, max_length=60)
+    row: int = Field(ge=0, le=2**40)
+    label: int | None = Field(default=None, ge=0, le=2**31)
+    blind: bool = True
+    note: str = Field(default="", max_length=500)
+
+
 class Undo(_Strict):
     reviewer: str = Field(min_length=1, max_length=60)
 
@@ -83,25 +93,28 @@ class Desk:
     queue: Queue
     items: Items
     target: float = 0.05
+    panel: Panel | None = None
     names: tuple[str, ...] = field(init=False)
+    samples: NDArray[np.int64] = field(init=False)
     previews: Previews = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = self.data.class_names
-        self.previews = Previews(self._preview, SAMPLE_SECONDS)
+        self.samples = np.unique(self.flips.index if self.panel is None else self.panel.rows.index)
+        self.previews = Previews(lambda sample: self.items.get(sample), SAMPLE_SECONDS)
 
     @classmethod
     def open(cls, data: RunData, database: Path, target: float = 0.05) -> Desk:
         flips = load_flips(data)
         store = Store(database, flips, data.n_classes)
-        return cls(
-            data,
-            flips,
-            store,
-            Queue.create(flips, store.audit_order()),
-            Items(data, flips.index, PICTURE_SIDE),
-            target,
-        )
+        queue = Queue.create(flips, store.audit_order())
+        if too_large(data):
+            return cls(data, flips, store, queue, Items(data, flips.index, PICTURE_SIDE), target)
+        rows = load_rows(data)
+        panel = Panel(data, store, rows)
+        shown = np.concatenate([flips.row, panel.questions.order])
+        items = Items(data, rows.index[shown], PICTURE_SIDE)
+        return cls(data, flips, store, queue, items, target, panel)
 
     def item(self, flip: int) -> dict[str, Any]:
         """A flip as the page shows it."""
@@ -113,7 +126,9 @@ class Desk:
             "proposed": int(flips.proposed[flip]),
             "ratio": round(float(flips.ratio[flip]), 6),
             "confidence": None if np.isnan(sure) else round(sure, 4),
-            "bars": self._bars(flip),
+            "bars": self.bars(
+                int(flips.row[flip]), int(flips.given[flip]), int(flips.proposed[flip])
+            ),
             "seen": int(self.store.latest[flip]),
             "skipped": bool(self.store.state[flip] == SKIP),
             "withheld": bool(flips.withheld[flip]),
@@ -171,22 +186,30 @@ class Desk:
             raise HTTPException(422, "expected a class of this run exactly with choice 'other'")
         return Decision(verdict.flip, verdict.choice, verdict.label, verdict.seen)
 
+    def class_of(self, label: int | None) -> int | None:
+        if label is not None and label >= len(self.names):
+            raise HTTPException(422, f"expected a class below {len(self.names)}, got {label}")
+        return label
+
+    def known(self, sample: int) -> int:
+        """A sample of this run, by its number in the source; others are not looked for."""
+        at = int(np.searchsorted(self.samples, sample))
+        if at == len(self.samples) or self.samples[at] != sample:
+            raise HTTPException(404, f"expected a sample of this run, got {sample}")
+        return sample
+
     def check(self, flip: int) -> None:
         if flip >= len(self.flips):
             raise HTTPException(404, f"expected a flip below {len(self.flips)}, got {flip}")
 
-    def _bars(self, flip: int) -> list[tuple[int, float]]:
-        """(class, probability), the largest first; given and proposed are always among them."""
+    def bars(self, row: int, *always: int) -> list[tuple[int, float]]:
+        """(class, probability) of a row, the largest first; some classes are always among them."""
         if self.data.pred_probs is None:
             return []
-        p = np.asarray(self.data.pred_probs[self.flips.row[flip]], dtype=np.float64)
+        p = np.asarray(self.data.pred_probs[row], dtype=np.float64)
         p = np.nan_to_num(p, nan=0.0, posinf=0.0, neginf=0.0)
-        shown = set(np.argsort(-p, kind="stable")[:TOP_PROBABILITIES].tolist())
-        shown |= {int(self.flips.given[flip]), int(self.flips.proposed[flip])}
+        shown = set(np.argsort(-p, kind="stable")[:TOP_PROBABILITIES].tolist()) | set(always)
         return [(c, round(float(p[c]), 5)) for c in sorted(shown, key=lambda c: (-p[c], c))]
-
-    def _preview(self, flip: int) -> Preview:
-        return self.items.get(int(self.flips.index[flip]))
 
 
 @lru_cache(1024)
@@ -222,6 +245,8 @@ def create_app(desk: Desk, guard: Guard) -> Gate:
     _add_run(app, desk, guard)
     _add_reads(app, desk, f"/api/{guard.run}")
     _add_writes(app, desk, f"/api/{guard.run}")
+    if desk.panel is not None:
+        add_questions(app, desk, desk.panel, f"/api/{guard.run}")
     return Gate(app, guard)
 
 
@@ -257,8 +282,9 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     def serve(body: bytes, media_type: str) -> Callable[[], Response]:
         return lambda: Response(body, media_type=media_type)
 
-    for name, media_type in _STATIC.items():
-        app.get(f"/{name}")(serve((folder / name).read_bytes(), media_type))
+    for file in folder.iterdir():
+        if media_type := _TYPES.get(Path(file.name).suffix):
+            app.get(f"/{file.name}")(serve(file.read_bytes(), media_type))
 
 
 def _add_run(app: FastAPI, desk: Desk, guard: Guard) -> None:
@@ -271,6 +297,8 @@ def _add_run(app: FastAPI, desk: Desk, guard: Guard) -> None:
             "names": desk.names,
             "pairs": pairs[:500],
             "withheld": int(desk.flips.withheld.sum()),
+            "questions": desk.panel is not None,
+            "no_questions": too_large(desk.data),
         }
 
 
@@ -293,17 +321,15 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         found = desk.queue.next(desk.store.current(), order, client, limit, pair)
         return [desk.item(flip) for flip in found]
 
-    @app.get(f"{api}/fields/{{flip}}")
-    async def fields(flip: FlipNumber) -> JSONResponse:
-        desk.check(flip)
-        item = await desk.previews.get(flip)
+    @app.get(f"{api}/fields/{{sample}}")
+    async def fields(sample: SampleNumber) -> JSONResponse:
+        item = await desk.previews.get(desk.known(sample))
         body = {"fields": item.fields, "image": item.image is not None}
         return JSONResponse(body, headers=_CACHE_FOR_GOOD)
 
-    @app.get(f"{api}/image/{{flip}}")
-    async def image(flip: FlipNumber) -> Response:
-        desk.check(flip)
-        item = await desk.previews.get(flip)
+    @app.get(f"{api}/image/{{sample}}")
+    async def image(sample: SampleNumber) -> Response:
+        item = await desk.previews.get(desk.known(sample))
         if item.image is None:
             raise HTTPException(404, "this sample has no picture")
         return Response(item.image, media_type="image/png", headers=_CACHE_FOR_GOOD)
@@ -319,6 +345,63 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         )
 
 
+def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
+    """Questions, answers and what follows from them."""
+
+    def person(reviewer: str, author: str) -> tuple[str, str]:
+        return clean_text(reviewer, 60), author
+
+    @app.get(f"{api}/questions")
+    def questions(
+        client: Client,
+        reviewer: Annotated[str, Query(max_length=60)] = "",
+        limit: Annotated[int, Query(ge=1, le=MAX_AT_ONCE)] = 8,
+        author: Author = "",
+    ) -> list[dict[str, Any]]:
+        return panel.ask(client, person(reviewer, author), limit)
+
+    @app.get(f"{api}/hint/{{row}}")
+    def hint(row: Annotated[int, PathParameter(ge=0, le=2**40)]) -> dict[str, Any]:
+        check(row)
+        given = int(panel.rows.given[row])
+        return {"given": given, "bars": desk.bars(row, given)}
+
+    @app.get(f"{api}/outlook")
+    def outlook() -> dict[str, Any]:
+        return panel.status()
+
+    @app.post(f"{api}/answer")
+    def answer(sent: Annotated[Given, Body()], author: Author = "") -> dict[str, Any]:
+        check(sent.row)
+        name, _ = person(sent.reviewer, author)
+        label = desk.class_of(sent.label)
+        panel.answer(Said(sent.row, label, name, author, sent.blind, clean_text(sent.note, 500)))
+        return panel.status()
+
+    @app.post(f"{api}/unanswer")
+    def unanswer(sent: Annotated[Undo, Body()], author: Author = "") -> dict[str, Any]:
+        row = panel.undo(*person(sent.reviewer, author))
+        return {"item": None if row is None else panel.question(row), "status": panel.status()}
+
+    @app.post(f"{api}/apply")
+    def apply(sent: Annotated[Undo, Body()]) -> dict[str, Any]:
+        return {**panel.apply(), "status": panel.status()}
+
+    @app.get(f"{api}/certificate")
+    def certificate() -> FileResponse:
+        final_file(panel)
+        path = panel.data.run.file(CERTIFICATE)
+        return FileResponse(path, filename=CERTIFICATE, media_type="application/json")
+
+    @app.get(f"{api}/labels")
+    def labels() -> FileResponse:
+        return FileResponse(final_file(panel), filename=APPLIED)
+
+    def check(row: int) -> None:
+        if row >= panel.data.n:
+            raise HTTPException(404, f"expected a row below {panel.data.n}, got {row}")
+
+
 _CACHE_FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
@@ -326,10 +409,14 @@ def _add_writes(app: FastAPI, desk: Desk, api: str) -> None:
     @app.post(f"{api}/decide")
     def decide(sent: Annotated[Verdicts, Body()], author: Author = "") -> dict[str, Any]:
         refused = desk.decide(sent, author)
+        if desk.panel is not None:
+            desk.panel.analyst.tell()
         return {"refused": refused, "progress": desk.progress()}
 
     @app.post(f"{api}/undo")
     def undo(sent: Annotated[Undo, Body()], author: Author = "") -> dict[str, Any]:
         flip = desk.store.undo(clean_text(sent.reviewer, 60), author)
+        if desk.panel is not None:
+            desk.panel.analyst.tell()
         item = None if flip is None else desk.item(flip)
         return {"item": item, "progress": desk.progress()}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
+from adacorr.review.answers import AnswerLog, Said, settled
 from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
 from adacorr.runs.reader import RunData
 from adacorr.tables import parquet
@@ -28,7 +31,7 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
     Columns: ``index`` (the row number in the source, whatever part of it the run took), ``id``
     where the source names its rows, ``given`` and ``label`` (class names, before and final),
     ``given_index`` and ``label_index``, ``decision`` (unchanged, accepted, rejected, other,
-    unreviewed) and ``reviewer``. The run itself is not touched.
+    unreviewed, answered) and ``reviewer``. The run itself is not touched.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def final_labels(
     import pyarrow as pa
 
     names = pa.array(data.run.class_names(), pa.string())
-    who = store.reviewers()
+    who, answers = store.reviewers(), Answered.of(AnswerLog(store, data.n).standing())
     flips, state, chosen = store.flips, store.state.copy(), store.label.copy()
     for batch in data.batches(texts=True):
         label = batch.given.copy()
@@ -81,6 +84,9 @@ def final_labels(
         decision[at] = _WORDS[status]
         people = np.full(len(label), None, dtype=object)
         people[at] = [who.get(flip) for flip in range(first, last)]
+        for row, (answer, person) in answers.between(batch.start, len(label)):
+            if people[row] is None:  # a decision, which was made with all in view, stands
+                label[row], decision[row], people[row] = answer, "answered", person
         yield pa.RecordBatch.from_pydict(
             {
                 "index": batch.index,
@@ -93,6 +99,61 @@ def final_labels(
                 "reviewer": pa.array(people, pa.string()),
             }
         )
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Rows whose label people named when asked: row -> (class index, who)."""
+
+    rows: dict[int, tuple[int, str]]
+
+    @classmethod
+    def of(cls, said: Sequence[Said]) -> Answered:
+        people: dict[int, dict[str, None]] = {}
+        for one in said:
+            people.setdefault(one.row, {})[one.reviewer] = None
+        labels = {row: label for row, label in settled(said).items() if label >= 0}
+        return cls({row: (label, ", ".join(people[row])) for row, label in labels.items()})
+
+    def between(self, start: int, count: int) -> list[tuple[int, tuple[int, str]]]:
+        """Those among `count` rows, counted from `start`."""
+        return [(row - start, v) for row, v in self.rows.items() if 0 <= row - start < count]
+
+
+def write_applied(
+    data: RunData, path: Path, labels: NDArray[np.int64], verified: dict[int, int]
+) -> Path:
+    """Write every row with the label that the rule and the answers give it; columns as above.
+
+    ``decision`` is "answered" where people settled the label, "rule" where the rule changed it.
+    """
+    import pyarrow as pa
+
+    names = pa.array(data.run.class_names(), pa.string())
+    known = np.zeros(data.n, dtype=bool)
+    known[[row for row, label in verified.items() if label >= 0]] = True
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in data.batches():
+            rows = slice(batch.start, batch.start + len(batch.given))
+            new = labels[rows]
+            said = np.where(known[rows], "answered", "rule")
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "index": batch.index,
+                    "given": names.take(pa.array(batch.given)),
+                    "label": names.take(pa.array(new)),
+                    "given_index": batch.given,
+                    "label_index": new,
+                    "decision": pa.array(
+                        np.where(known[rows] | (new != batch.given), said, "unchanged")
+                    ),
+                }
+            )
+
+    with atomic(path) as temporary:
+        _write(temporary, path.suffix.lstrip("."), batches())
+    return path
 
 
 def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch]) -> None:

@@ -55,6 +55,20 @@ class Flips:
         return [(*divmod(int(codes[i]), n_classes), int(counts[i])) for i in ranked]
 
 
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a run, 16 bytes each: the given label, and the sample's number in its source."""
+
+    given: NDArray[np.int64]
+    index: NDArray[np.int64]
+
+
+def load_rows(data: RunData) -> Rows:
+    """Stream the label table and keep what questions need."""
+    parts = [(batch.given, batch.index) for batch in data.batches()]
+    return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
 def load_flips(data: RunData) -> Flips:
     """Stream the label table and keep the changed rows and the withheld ones only."""
     parts: dict[str, list[NDArray]] = {name: [] for name in Flips.__dataclass_fields__}

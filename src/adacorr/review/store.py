@@ -24,7 +24,7 @@ OPEN, ACCEPT, REJECT, OTHER, SKIP = 0, 1, 2, 3, 4
 STATES = {"accept": ACCEPT, "reject": REJECT, "other": OTHER, "skip": SKIP}
 
 APPLICATION_ID = 0x61646163  # "adac": tells our file from anybody else's
-SCHEMA = 2
+SCHEMA = 3
 BUSY_SECONDS = 3.0
 _TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -40,8 +40,19 @@ _TABLES = (
     "CREATE INDEX log_row ON log (row, id)",
     "CREATE INDEX log_reviewer ON log (reviewer, id)",
 )
+_ANSWER = """CREATE TABLE IF NOT EXISTS answer (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    row INTEGER NOT NULL,
+    label INTEGER,
+    blind INTEGER NOT NULL CHECK (blind IN (0, 1)),
+    note TEXT NOT NULL,
+    undoes INTEGER UNIQUE REFERENCES answer (id),
+    reviewer TEXT NOT NULL,
+    author TEXT NOT NULL,
+    at TEXT NOT NULL)"""
 _COPIES = {  # of what decides and is in no other index
     "log_copy": "log (choice, label, undoes)",
+    "answer_copy": "answer (row, label, blind, undoes, reviewer, author)",
     "meta_copy": "meta (key, value)",
 }
 _STANDING = "choice != 'undo' AND NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undoes = log.id)"
@@ -102,7 +113,7 @@ class Store:
 
     def refresh(self) -> None:
         """Take in what this and other processes have written since."""
-        with self._lock, self._worded():
+        with self.read():
             (newest,) = self._db.execute("SELECT COALESCE(MAX(id), 0) FROM log").fetchone()
             if newest == self._seen_id:
                 return
@@ -130,7 +141,7 @@ class Store:
         name that is shown; `author` tells people of one name apart.
         """
         refused: list[Entry] = []
-        with self._write():
+        with self.write():
             for decision in decisions:
                 standing = self._standing(decision.flip)
                 if standing is not None and standing.id != decision.seen:
@@ -142,7 +153,7 @@ class Store:
 
     def undo(self, reviewer: str, author: str = "") -> int | None:
         """Take back this person's last standing decision; the flip it was about, or None."""
-        with self._write():
+        with self.write():
             found = self._db.execute(
                 f"SELECT id, row FROM log WHERE reviewer = ? AND author = ? AND {_STANDING} "
                 "ORDER BY id DESC LIMIT 1",
@@ -157,7 +168,7 @@ class Store:
 
     def entry(self, flip: int) -> Entry | None:
         """The decision that stands for a flip."""
-        with self._lock, self._worded():
+        with self.read():
             return self._standing(flip)
 
     def reviewers(self) -> dict[int, str]:
@@ -177,7 +188,7 @@ class Store:
 
     def audit_order(self) -> NDArray[np.int64]:
         """A random order of all flips, drawn once and the same ever after."""
-        with self._lock, self._worded():
+        with self.read():
             found = self._db.execute("SELECT value FROM meta WHERE key = 'audit_seed'").fetchone()
         if found is None or not str(found[0]).isdecimal():
             raise InputError(f"{self.path}: expected the audit's seed, got {found and found[0]!r}")
@@ -214,7 +225,7 @@ class Store:
         """
         known = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
         if not known >= set(_COPIES):
-            with self._write():  # a new file, or one of an earlier version
+            with self.write():  # a new file, or one of an earlier version
                 for name, columns in _COPIES.items():
                     self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
         (found,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
@@ -225,19 +236,20 @@ class Store:
             )
 
     def _renew(self) -> None:
-        """Bring a file of the first format up to date; nothing in it changes."""
-        with self._write():
+        """Bring a file of an earlier format up to date; nothing in it changes."""
+        with self.write():
+            self._db.execute(_ANSWER)
             columns = {line[1] for line in self._db.execute("PRAGMA table_info(log)")}
             if "author" not in columns:  # else another server was faster
                 self._db.execute("ALTER TABLE log ADD COLUMN author TEXT NOT NULL DEFAULT ''")
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _create(self) -> None:
-        with self._write():
+        with self.write():
             # Another server may have been faster while we waited for the lock.
             if self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                 return
-            for table in _TABLES:
+            for table in (*_TABLES, _ANSWER):
                 self._db.execute(table)
             seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
             meta = {"audit_seed": str(seed), "flips": fingerprint(self.flips)}
@@ -254,6 +266,12 @@ class Store:
             )
 
     @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for a look."""
+        with self._lock, self._worded():
+            yield self._db
+
+    @contextmanager
     def _worded(self) -> Iterator[None]:
         """What the database says against it, as one line that names the file."""
         try:
@@ -262,12 +280,13 @@ class Store:
             raise Busy(_explain(self.path, error)) from error
 
     @contextmanager
-    def _write(self) -> Iterator[None]:
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: when it ends, all of it is on disk, or none."""
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
-                    yield
+                    yield self._db
                 except BaseException:
                     self._db.execute("ROLLBACK")
                     raise

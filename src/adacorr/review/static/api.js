@@ -11,11 +11,12 @@ export class Refused extends Error {
 // one, and this page must not write into a later review on the same port.
 const base = `/api/${document.querySelector('meta[name="adacorr-run"]').content}`;
 const PATIENCE_MS = 30_000;
+const APPLY_MS = 150_000; // the rule is fitted to the last answers first
 
-async function ask(path, options) {
+async function ask(path, options, patience = PATIENCE_MS) {
   let answer;
   try {
-    answer = await fetch(path, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
+    answer = await fetch(path, { ...options, signal: AbortSignal.timeout(patience) });
   } catch {
     throw new Refused(0, "No connection to adacorr. Every decision that was confirmed is saved.");
   }
@@ -30,12 +31,16 @@ async function ask(path, options) {
   throw new Refused(answer.status, text);
 }
 
-const post = (path, body) =>
-  ask(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  });
+const post = (path, body, patience) =>
+  ask(
+    path,
+    {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    },
+    patience,
+  );
 
 // Names this tab to the server, so that two tabs are given different changes. It outlives a
 // reload: the changes that this tab was given stay its own.
@@ -56,8 +61,8 @@ const client = tabName();
 
 export const run = () => ask("/api/run");
 export const progress = () => ask(`${base}/progress?client=${client}`);
-export const fields = (flip) => ask(`${base}/fields/${flip}`);
-export const imageAddress = (flip) => `${base}/image/${flip}`;
+export const fields = (sample) => ask(`${base}/fields/${sample}`);
+export const imageAddress = (sample) => `${base}/image/${sample}`;
 export const exportAddress = (format, unreviewed) =>
   `${base}/export?format=${format}&unreviewed=${unreviewed}`;
 export const decide = (reviewer, decisions) => post(`${base}/decide`, { reviewer, decisions });
@@ -71,3 +76,16 @@ export function queue(order, pair, limit) {
   }
   return ask(`${base}/queue?${query}`);
 }
+
+export function questions(reviewer, limit) {
+  return ask(`${base}/questions?${new URLSearchParams({ client, reviewer, limit })}`);
+}
+
+export const outlook = () => ask(`${base}/outlook`);
+export const hint = (row) => ask(`${base}/hint/${row}`);
+export const answer = (reviewer, row, label, blind, note) =>
+  post(`${base}/answer`, { reviewer, row, label, blind, note });
+export const unanswer = (reviewer) => post(`${base}/unanswer`, { reviewer });
+export const apply = (reviewer) => post(`${base}/apply`, { reviewer }, APPLY_MS);
+export const labelsAddress = () => `${base}/labels`;
+export const certificateAddress = () => `${base}/certificate`;

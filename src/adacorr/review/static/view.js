@@ -70,7 +70,7 @@ export function showItem(item, names) {
   $("bars").replaceChildren(...bars(item, names));
 }
 
-function bars(item, names) {
+export function bars(item, names) {
   if (!item.bars.length) return [element("li", "none", "This run stores no probabilities.")];
   return item.bars.map(([label, p]) => {
     const line = element("li");
@@ -97,11 +97,11 @@ export function showMissing(text) {
 }
 
 // Resolves when the sample is on screen.
-export async function showSample(item, sample, address, names) {
+export async function showSample(item, sample, address) {
   const picture = $("picture");
   if (sample.image) {
     picture.src = address;
-    picture.alt = `sample ${item.sample}, given as ${names[item.given]}`;
+    picture.alt = `sample ${item.sample}`;
     await picture.decode().catch(() => {
       throw new Error("its picture did not arrive");
     });

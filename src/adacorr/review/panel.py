@@ -1,0 +1,171 @@
+"""Questions on the page: a label asked for blind, what the answers do, and the labels applied."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adacorr.core.certify import Certificate
+from adacorr.core.validation import InputError
+from adacorr.files import atomic
+from adacorr.review.answers import Agreement, AnswerLog, Said, agreement, settled
+from adacorr.review.export import write_applied
+from adacorr.review.questions import Analyst, Questions, plan
+from adacorr.review.queue import Rows
+from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
+from adacorr.runs.reader import RunData, clean_text
+
+APPLIED = "final-labels.parquet"
+CERTIFICATE = "certificate.json"
+APPLY_SECONDS = 120.0
+MORE = 10
+
+
+@dataclass
+class Panel:
+    """The questions of one run, the answers, and what follows from them."""
+
+    data: RunData
+    store: Store
+    rows: Rows
+    questions: Questions = field(init=False)
+    log: AnswerLog = field(init=False)
+    analyst: Analyst = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.questions = Questions(plan(self.rows.given, self.data.pred_probs))
+        self.log = AnswerLog(self.store, self.data.n)
+        self.analyst = Analyst(self.rows.given, self.data.pred_probs, self.verified)
+        self.analyst.tell()
+
+    def verified(self) -> dict[int, int]:
+        """Row -> class index, -1 where nobody could tell; a decision stands over an answer."""
+        found = settled(self.log.standing())
+        state, flips = self.store.current(), self.store.flips
+        for flip in np.flatnonzero((state == ACCEPT) | (state == REJECT) | (state == OTHER)):
+            chosen = {
+                ACCEPT: flips.proposed[flip],
+                REJECT: flips.given[flip],
+                OTHER: self.store.label[flip],
+            }
+            found[int(flips.row[flip])] = int(chosen[int(state[flip])])
+        return found
+
+    def ask(self, client: str, person: tuple[str, str], limit: int) -> list[dict[str, Any]]:
+        """The next rows for a person; nothing of what the run says about them."""
+        rows = self.questions.next(self.log.standing(), client, person, limit)
+        return [self.question(row) for row in rows]
+
+    def question(self, row: int) -> dict[str, Any]:
+        return {"row": row, "sample": int(self.rows.index[row])}
+
+    def answer(self, said: Said) -> None:
+        self.log.add(said)
+        self.analyst.tell()
+
+    def undo(self, reviewer: str, author: str) -> int | None:
+        taken = self.log.undo(reviewer, author)
+        if taken is None:
+            return None
+        self.analyst.tell()
+        return taken.row
+
+    def status(self) -> dict[str, Any]:
+        """What would be done now, in sentences, and how far the answers agree."""
+        said, latest = self.log.standing(), self.analyst.latest
+        found: dict[str, Any] = {
+            "answers": len({one.row for one in said}),
+            "shown": sum(not one.blind for one in said),
+            "cannot_tell": sum(label < 0 for label in settled(said).values()),
+            "agreement": agreement_lines(agreement(said)),
+            "up_to_date": self.analyst.up_to_date,
+            "problem": self.analyst.problem and clean_text(self.analyst.problem, 300),
+            "applied": self.data.run.file(APPLIED).is_file(),
+            "outlook": None,
+        }
+        if latest is not None:
+            changed = int((latest.labels != self.rows.given).sum())
+            found["outlook"] = outlook(latest.certificate, changed)
+        return found
+
+    def apply(self) -> dict[str, Any]:
+        """Write the final labels and the certificate into the run; what was written."""
+        latest = self.analyst.wait(APPLY_SECONDS)
+        if latest is None:
+            reason = self.analyst.problem or f"none within {APPLY_SECONDS:g} s"
+            raise InputError(f"apply: expected labels from all answers, got {reason}")
+        said, run = self.log.standing(), self.data.run
+        path = write_applied(self.data, run.file(APPLIED), latest.labels, self.verified())
+        people: dict[str, int] = {}
+        for one in said:
+            people[one.reviewer] = people.get(one.reviewer, 0) + 1
+        told = {
+            "sentence": latest.certificate.sentence,
+            "basis": latest.certificate.basis,
+            "answers_by": people,
+            "agreement": asdict(agreement(said)),
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+            "labels": path.name,
+            "certificate": latest.certificate.to_dict(),
+        }
+        with atomic(run.file(CERTIFICATE)) as temporary:
+            temporary.write_text(json.dumps(told, indent=1, default=_plain) + "\n", "utf-8")
+        return {"labels": path.name, "certificate": CERTIFICATE, "sentence": told["sentence"]}
+
+
+def outlook(certificate: Certificate, changed: int) -> dict[str, Any]:
+    """A certificate as the page shows it, and what ten more answers would bring."""
+    more_changes, more_after = certificate.outlook(MORE)
+    parts = [] if more_changes is None else [f"at most {more_changes:.1%} of the changes"]
+    parts.append(f"at most {more_after:.1%} of all labels")
+    low, high = certificate.wrong_before
+    return {
+        "sentence": capital(certificate.sentence),
+        "basis": capital(certificate.basis),
+        "more": f"With {MORE} more answers like these: {' and '.join(parts)} wrong.",
+        "changed": changed,
+        "wrong_changes": certificate.wrong_changes,
+        "wrong_after": certificate.wrong_after,
+        "wrong_before": [low, high],
+        "counted": certificate.counted,
+    }
+
+
+def agreement_lines(found: Agreement) -> list[str]:
+    """Sentences about double answers; who contradicts themselves is named."""
+    lines = []
+    if found.rows:
+        row = "row was" if found.rows == 1 else "rows were"
+        lines.append(
+            f"{found.rows:,} {row} answered by several people, {found.same:,} alike "
+            f"({found.same / found.rows:.0%})."
+        )
+    for name, asked, differently in found.repeats:
+        if differently:
+            lines.append(f"{name} answered {differently} of {asked} repeated rows differently.")
+    return lines
+
+
+def capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def final_file(panel: Panel) -> Path:
+    path = panel.data.run.file(APPLIED)
+    if not path.is_file():
+        raise InputError("labels: expected applied ones, got none: apply the rule first")
+    return path
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers as Python's."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    number = value.item()
+    return None if isinstance(number, float) and math.isnan(number) else number

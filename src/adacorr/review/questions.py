@@ -1,0 +1,206 @@
+"""Which row a person is asked about next, and what the answers so far would do."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.answers import Answers
+from adacorr.core.asking import Queue as Order
+from adacorr.core.asking import is_disputed
+from adacorr.core.certify import Certificate, Tally, certify
+from adacorr.review.answers import Said, as_answers
+from adacorr.review.queue import LEASE_SECONDS
+from adacorr.runs.reader import RunData
+
+ELEMENTS = 100_000_000
+"""Runs with more probabilities are asked about with ``adacorr ask``: the page holds them all."""
+PLANNED = 2000
+"""So many questions are planned; nobody answers more in one run."""
+AGAIN = 10
+"""Every tenth question of a person is one that somebody, or they themselves, answered before."""
+APART = 10
+"""A person meets a row again after at least so many others."""
+_ROWS = 1 << 16
+
+
+def plan(given: NDArray[np.int64], pred_probs: Any, limit: int = PLANNED) -> NDArray[np.int64]:
+    """The rows to ask about, in the order of :func:`adacorr.ask`; reads a piece at a time."""
+    order: Order | None = None
+    for start in range(0, len(given), _ROWS):
+        rows = slice(start, start + _ROWS)
+        part = Order.of(is_disputed(given[rows], pred_probs[rows]), limit, first_row=start)
+        order = part if order is None else order.merge(part)
+    assert order is not None  # a run has rows
+    return order.next(limit)
+
+
+@dataclass
+class Questions:
+    """Hands out rows so that people who work at once see different ones, but for double answers.
+
+    Attributes
+    ----------
+    order : rows in the order of asking.
+    """
+
+    order: NDArray[np.int64]
+    _holder: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next(
+        self, said: Sequence[Said], client: str, person: tuple[str, str], limit: int
+    ) -> list[int]:
+        """The next rows for a person, who is held to them for a while."""
+        answered = {one.row for one in said}
+        with self._lock:
+            now = time.monotonic()
+            self._holder = {
+                row: held
+                for row, held in self._holder.items()
+                if held[1] > now and held[0] != client and row not in answered
+            }
+            fresh = [
+                row
+                for row in self.order[: len(answered) + len(self._holder) + limit].tolist()
+                if row not in answered and row not in self._holder
+            ]
+            picked = fresh[:limit]
+            self._holder.update(dict.fromkeys(picked, (client, now + LEASE_SECONDS)))
+        mine = [one.row for one in said if one.person == person]
+        # Which place of the list the repeated row takes depends on what was answered so far only.
+        place = AGAIN - 1 - len(mine) % AGAIN
+        if place < limit and (again := _again(said, person, mine)) is not None:
+            picked[place:place] = [again]
+        return picked[:limit]
+
+
+def _again(said: Sequence[Said], person: tuple[str, str], mine: list[int]) -> int | None:
+    """A row that others answered and this person did not; else one of their own, once."""
+    times = {row: mine.count(row) for row in set(mine)}
+    others = [one.row for one in said if one.person != person and one.row not in times]
+    people = {row: len({one.person for one in said if one.row == row}) for row in others}
+    if others:
+        return min(others, key=lambda row: (people[row], others.index(row)))
+    early = [row for row in mine[: max(0, len(mine) - APART)] if times[row] == 1]
+    return early[0] if early else None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would be done with the answers so far.
+
+    Attributes
+    ----------
+    labels : (N,) class indices after correction, verified rows included.
+    certificate : what the answers prove of them.
+    version : of the answers that it rests on.
+    """
+
+    labels: NDArray[np.int64]
+    certificate: Certificate
+    version: int
+
+
+Rule = Callable[[NDArray[np.int64], NDArray[np.floating], Answers], tuple[Any, Certificate]]
+
+
+def correct_with(
+    given: NDArray[np.int64], pred_probs: NDArray[np.floating], answers: Answers
+) -> tuple[NDArray[np.int64], Certificate]:
+    """The labels after correction, and what the answers prove of them."""
+    from adacorr.correction.arrays import correct
+
+    if "verified" in inspect.signature(correct).parameters:
+        result: Any = correct(given, pred_probs, verified=answers)  # pyright: ignore
+        if result.certificate is not None:
+            return np.asarray(result.labels), result.certificate
+    else:
+        result = correct(given, pred_probs)
+    proposed = np.asarray(result.labels)
+    tally = Tally.of(given, proposed, is_disputed(given, pred_probs), answers)
+    return answers.applied(proposed), certify(tally)
+
+
+class Analyst:
+    """Fits the rule anew whenever there are new answers, in a thread: no answer waits for it."""
+
+    def __init__(
+        self,
+        given: NDArray[np.int64],
+        pred_probs: Any,
+        answers: Callable[[], dict[int, int]],
+        rule: Rule = correct_with,
+    ) -> None:
+        self._given, self._probs, self._answers, self._rule = given, pred_probs, answers, rule
+        self._changed = threading.Condition()
+        self._version = 0
+        self._done: Outlook | None = None
+        self._problem: str | None = None
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def tell(self) -> None:
+        """There are new answers."""
+        with self._changed:
+            self._version += 1
+            self._changed.notify_all()
+
+    @property
+    def latest(self) -> Outlook | None:
+        """The last outlook, perhaps of fewer answers than there are; None before the first."""
+        return self._done
+
+    @property
+    def problem(self) -> str | None:
+        """Why the rule could not be fitted to the answers; None when it could."""
+        return self._problem
+
+    @property
+    def up_to_date(self) -> bool:
+        return self._done is not None and self._done.version == self._version
+
+    def wait(self, seconds: float) -> Outlook | None:
+        """The outlook on all answers; None when it takes longer."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.up_to_date or self._problem, seconds)
+            return self._done if self.up_to_date else None
+
+    def _work(self) -> None:
+        done = -1
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda seen=done: self._version > max(seen, 0))
+                done = self._version
+            try:
+                found = as_outlook(self._rule, self._given, self._probs, self._answers(), done)
+                problem = None
+            except Exception as error:  # the page says so, and tries again at the next answer
+                found, problem = self._done, str(error) or type(error).__name__
+            with self._changed:
+                self._done, self._problem = found, problem
+                self._changed.notify_all()
+
+
+def as_outlook(
+    rule: Rule, given: NDArray[np.int64], pred_probs: Any, labels: dict[int, int], version: int
+) -> Outlook:
+    corrected, certificate = rule(given, np.asarray(pred_probs), as_answers(labels))
+    return Outlook(np.asarray(corrected, dtype=np.int64), certificate, version)
+
+
+def too_large(data: RunData) -> str | None:
+    """Why a run cannot be asked about on the page; None when it can."""
+    if data.pred_probs is None:
+        return "No questions: the run stores no probabilities (pred_probs.npy)."
+    if data.n * data.n_classes > ELEMENTS:
+        return (
+            f"No questions: the page asks about up to {ELEMENTS:,} probabilities; see adacorr ask."
+        )
+    return None
