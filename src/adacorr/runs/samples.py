@@ -22,7 +22,7 @@ from adacorr.runs.reader import RunData, clean_text
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import files_behind
 
-FIELD_LENGTH = 600
+FIELD_LENGTH = 4000
 MAX_FIELDS = 16
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_COLUMNS = 16
-TEXT_LENGTH = 600
+TEXT_LENGTH = 4000
 SHORT_TEXT_LENGTH = 200
 _MANY_ROWS = 20_000  # beyond this texts are cut shorter: the gathered rows stay small
 

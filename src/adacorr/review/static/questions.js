@@ -10,6 +10,7 @@ import { $, bars, element, number, percent, say } from "/view.js";
 const AHEAD = 8;
 const KEYS = "1234567890";
 const FEW = KEYS.length; // so many classes have a key each; among more one searches
+const USELESS = 0.5; // a limit above this says nothing that anyone could use
 const POLL_MS = 700;
 const FRESH_MS = 20_000; // after this the poll slows down: a large run takes its time
 
@@ -43,6 +44,12 @@ export function drawQuestion() {
   warm();
 }
 
+// Digits are their own keys; other classes have the keys from left to right.
+function keyOf(label) {
+  const own = state.names.every((name) => name.length === 1 && KEYS.includes(name));
+  return own ? state.names[label] : KEYS[label];
+}
+
 export function drawClasses() {
   const few = state.names.length <= FEW;
   $("class-keys").hidden = !few;
@@ -50,7 +57,7 @@ export function drawClasses() {
   if (!few) return;
   const buttons = state.names.map((name, label) => {
     const button = element("button", "class-key");
-    button.append(element("kbd", "", KEYS[label]), element("span", "", name));
+    button.append(element("kbd", "", keyOf(label)), element("span", "", name));
     button.addEventListener("click", () => answer(label));
     return button;
   });
@@ -98,8 +105,8 @@ export function searchClass(typed = "") {
 
 // Which key means which answer; undefined: none.
 export function questionKey(key) {
-  const at = KEYS.indexOf(key);
-  if (state.names.length <= FEW && at >= 0 && at < state.names.length) return () => answer(at);
+  const few = state.names.length <= FEW ? state.names.map((_, label) => keyOf(label)) : [];
+  if (few.includes(key)) return () => answer(few.indexOf(key));
   if (key === "Enter" || key === "/") return () => searchClass();
   return { x: () => answer(null), u: undoAnswer, h: toggleHint, n: () => $("note-text").focus() }[key];
 }
@@ -137,7 +144,7 @@ export function showStatus(status) {
   $("answer-count").textContent = aside.length ? `${count} (${aside.join(", ")})` : count;
   $("outlook-error").hidden = !status.problem;
   $("outlook-error").textContent = status.problem ? `Not computed: ${status.problem}` : "";
-  $("outlook-limit").textContent = outlook ? `≤ ${percent(outlook.wrong_after)}` : "–";
+  $("outlook-limit").textContent = outlook && outlook.wrong_after < USELESS ? `≤ ${percent(outlook.wrong_after)}` : "–";
   $("outlook-text").textContent = outlook ? outlook.sentence : "The first outlook is being computed.";
   $("outlook-more").textContent = outlook ? outlook.more : "";
   $("outlook-basis").textContent = outlook ? outlook.basis : "";

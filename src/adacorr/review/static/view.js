@@ -68,6 +68,18 @@ export function showItem(item, names) {
   $("chance").textContent = item.confidence === null ? "not estimated" : percent(item.confidence);
   $("ratio").textContent = item.ratio < 0.001 ? item.ratio.toExponential(1) : item.ratio.toFixed(3);
   $("bars").replaceChildren(...bars(item, names));
+  $("ratio-why").textContent = why(item);
+}
+
+// The rule's ratio and the bars are two things: say how they hang together.
+function why(item) {
+  const p = new Map(item.bars);
+  if (!p.get(item.proposed)) return "";
+  const seen = p.get(item.given) / p.get(item.proposed);
+  const times = `${(100 * seen).toFixed(0)}%`;
+  return Math.abs(seen - item.ratio) < 0.02
+    ? `By the model the given class is ${times} as likely as the suggested one: small means doubtful.`
+    : `By the model alone the given class is ${times} as likely as the suggested one. The rule allows for how often such labels are wrong, and for how often the model is: that gives the ratio above, which decided.`;
 }
 
 export function bars(item, names) {
@@ -110,23 +122,27 @@ export async function showSample(item, sample, address) {
   const lines = fieldLines(sample.fields, 16);
   $("fields").hidden = !lines.length;
   $("fields").replaceChildren(...lines);
+  $("fields").scrollTop = 0;
   $("no-sample").hidden = sample.image || lines.length > 0;
   if (!$("no-sample").hidden) showMissing("No picture or row to show for this sample.");
 }
 
-// A small picture is enlarged pixel by pixel, a large one smoothly.
-export function showPixels({ target }) {
-  target.classList.toggle("pixels", target.naturalWidth < 160);
+// A small picture is enlarged smoothly; a click shows its pixels.
+export function togglePixels({ target }) {
+  target.classList.toggle("pixels");
 }
 
+const LONG = 80; // characters: more is a text, which is read at the top and over the whole width
+
 export function fieldLines(fields, limit) {
-  return Object.entries(fields)
-    .slice(0, limit)
-    .map(([key, value]) => {
-      const line = element("div");
-      line.append(element("dt", "", key), element("dd", "", value));
-      return line;
-    });
+  const all = Object.entries(fields).slice(0, limit);
+  const isText = ([, value]) => value.length > LONG;
+  const ordered = [...all.filter(isText), ...all.filter((entry) => !isText(entry))];
+  return ordered.map(([key, value]) => {
+    const line = element("div", value.length > LONG ? "text" : "");
+    line.append(element("dt", "", key), element("dd", "", value));
+    return line;
+  });
 }
 
 export function card(item, names) {
@@ -155,10 +171,7 @@ export function fillThumb(button, sample, address) {
   if (sample.image) {
     const picture = element("img");
     picture.alt = "";
-    picture.addEventListener("load", (event) => {
-      showPixels(event);
-      button.disabled = false;
-    });
+    picture.addEventListener("load", () => (button.disabled = false));
     picture.src = address;
     thumb.replaceChildren(picture);
   } else {
