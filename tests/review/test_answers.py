@@ -39,7 +39,8 @@ def test_an_unfinished_answer_is_not_there_and_a_finished_one_is(make_run, open_
         "from adacorr.runs.directory import Run\n"
         "data, store = open_review(Run.open(sys.argv[1])); log = AnswerLog(store, data.n)\n"
         "log.add(Said(1, 2, 'Ann'))\n"
-        'store.write().__enter__().execute("INSERT INTO answer (row, label, blind, note, '
+        "writing = store.write()\n"
+        'writing.__enter__().execute("INSERT INTO answer (row, label, blind, note, '
         "reviewer, author, at) VALUES (2, 2, 1, '', 'Ann', '', '')\")\n"
         "os._exit(9)"
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adacorr.data.dataset import Dataset
 
 SIDE = 128
-"""Pictures are at most this many pixels on a side; tiny ones are enlarged in whole steps."""
+"""Pictures are at most this many pixels on a side; tiny ones are enlarged."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def picture(pixels: NDArray[np.uint8], side: int) -> bytes:
         image.thumbnail((side, side))
     elif longest <= side // 2:
         step = side // longest
-        image = image.resize((image.width * step, image.height * step), resample=0)
+        image = image.resize(
+            (image.width * step, image.height * step), resample=3
+        )  # bicubic: squares are hard to see as a shape
     out = io.BytesIO()
     image.save(out, "PNG")
     return out.getvalue()

@@ -7,7 +7,7 @@ import { askName, linkExport, openExport, recall, setName } from "/dialogs.js";
 import { decideSelected, moveFocus, select, selectAll, toggleGrid } from "/grid.js";
 import * as questions from "/questions.js";
 import { onRestart, restart, state, trouble } from "/state.js";
-import { $, element, number, togglePixels } from "/view.js";
+import { $, element, number } from "/view.js";
 
 const POLL_MS = 4000;
 
@@ -175,7 +175,6 @@ function wire() {
   for (const radio of document.querySelectorAll('input[name="unreviewed"]')) {
     radio.addEventListener("change", linkExport);
   }
-  $("picture").addEventListener("click", togglePixels);
 }
 
 // A list keeps the focus and takes letters as a search. Whoever chose with the mouse goes on with

@@ -127,11 +127,6 @@ export async function showSample(item, sample, address) {
   if (!$("no-sample").hidden) showMissing("No picture or row to show for this sample.");
 }
 
-// A small picture is enlarged smoothly; a click shows its pixels.
-export function togglePixels({ target }) {
-  target.classList.toggle("pixels");
-}
-
 const LONG = 80; // characters: more is a text, which is read at the top and over the whole width
 
 export function fieldLines(fields, limit) {
