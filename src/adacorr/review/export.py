@@ -134,13 +134,14 @@ def write_applied(
     known[[row for row, label in verified.items() if label >= 0]] = True
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in data.batches():
+        for batch in data.batches(texts=True):
             rows = slice(batch.start, batch.start + len(batch.given))
             new = labels[rows]
             said = np.where(known[rows], "answered", "rule")
             yield pa.RecordBatch.from_pydict(
                 {
                     "index": batch.index,
+                    **({} if batch.id is None else {"id": pa.array(batch.id, pa.string())}),
                     "given": names.take(pa.array(batch.given)),
                     "label": names.take(pa.array(new)),
                     "given_index": batch.given,
