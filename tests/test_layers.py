@@ -27,7 +27,7 @@ ALLOWED = {
     "estimators": {*ROOMS, "correction", "train"},
     "paper": {*ROOMS, "correction", "train"},
     "report": {*ROOMS, "paper"},
-    "review": {*ROOMS, "report"},
+    "review": {*ROOMS, "report", "correction"},  # answers go back to the rule
 }
 FREE = {
     "cli",
