@@ -1,5 +1,6 @@
 import threading
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -178,7 +179,9 @@ def test_a_hung_source_has_a_time_limit_and_holds_up_nothing_else(start, monkeyp
         assert "0.2 s" in answer.json()["detail"]
     assert decide(client, {"flip": 0, "choice": "accept"}).status_code == 200
     released.set()
-    assert client.get(f"{client.api}/fields/11").json()["image"] is True
+    answers = (client.get(f"{client.api}/fields/11") for _ in range(300))
+    found = next(answer for answer in answers if answer.status_code == 200)
+    assert found.json()["image"] is True
 
 
 def test_items_tell_what_the_run_says(opened):
@@ -187,7 +190,7 @@ def test_items_tell_what_the_run_says(opened):
     flip = item["flip"]
     assert item["sample"] == desk.flips.index[flip]
     assert item["given"] == desk.flips.given[flip]
-    assert item["confidence"] == pytest.approx(desk.flips.confidence.min(), abs=1e-4)
+    assert item["confidence"] == pytest.approx(np.nanmin(desk.flips.confidence), abs=1e-4)
     bars = dict(map(tuple, item["bars"]))
     assert desk.data.pred_probs is not None
     row = desk.data.pred_probs[desk.flips.row[flip]]
@@ -244,7 +247,9 @@ def test_names_of_reviewers_are_bounded_and_cleaned(opened):
 
 def test_audit_states_the_clopper_pearson_limit(opened):
     desk, client = opened
-    total, order = len(desk.flips), desk.queue.orders["audit"].tolist()
+    order = desk.queue.orders["audit"].tolist()
+    total = int((~desk.flips.suspect).sum())
+    assert len(order) == total
     fresh = client.get(f"{client.api}/progress").json()["audit"]
     assert fresh["needed"] == reviews_needed(0.05, n_flips=total)
     assert fresh["limit"] == 1

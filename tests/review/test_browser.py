@@ -3,6 +3,7 @@
 import json
 import re
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -546,3 +547,24 @@ def test_questions_on_a_phone(make_run, serve_here, visit):
     assert page.evaluate(overflow) == 0
     for button in (".class-key >> nth=1", "#cannot-tell"):
         assert page.locator(button).bounding_box()["height"] >= 40
+
+
+def test_suspects_are_reviewed_where_nothing_was_changed(make_run, serve_here, open_store, visit):
+    run = make_run()
+    table = pq.read_table(run.file("labels.parquet"))
+    kept = table.set_column(2, "corrected", table["given"]).set_column(
+        4, "flipped", pa.array([False] * len(table))
+    )
+    pq.write_table(kept, run.file("labels.parquet"))
+    page = visit(serve_here(run))
+    assert page.input_value("#order") == "suspicious"
+    assert "suspect" in where(page)
+    store = open_store(run)
+    first = int(re.findall(r"\d+", where(page))[0])
+    worst = store.flips.index[store.flips.suspicion.argmax()]
+    assert first == worst
+    press(page, "a")
+    press(page, "r")
+    page.wait_for_function("() => document.querySelector('#counts').textContent.includes('2 of')")
+    store.refresh()
+    assert store.state[store.flips.find(first)] == ACCEPT

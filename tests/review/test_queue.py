@@ -21,10 +21,15 @@ def queue(flips):
 def test_flips_are_the_changed_rows(make_run):
     run = make_run("other")
     flips = load_flips(RunData.open(run))
-    rows = [r for r in pq.read_table(run.file("labels.parquet")).to_pylist() if r["flipped"]]
-    assert flips.row.tolist() == [r["index"] for r in rows]
-    assert flips.proposed.tolist() == [r["corrected"] for r in rows]
-    assert flips.confidence.tolist() == [r["confidence"] for r in rows]
+    table = pq.read_table(run.file("labels.parquet")).to_pylist()
+    rows, made = [r for r in table if r["flipped"]], ~flips.suspect
+    assert flips.row[made].tolist() == [r["index"] for r in rows]
+    assert flips.proposed[made].tolist() == [r["corrected"] for r in rows]
+    assert flips.confidence[made].tolist() == [r["confidence"] for r in rows]
+    kept = [r for r in table if not r["flipped"] and r["suggested"] != r["given"]]
+    assert kept
+    assert flips.row[flips.suspect].tolist() == [r["index"] for r in kept]
+    assert flips.proposed[flips.suspect].tolist() == [r["suggested"] for r in kept]
     assert [flips.find(int(row)) for row in flips.row] == list(range(len(flips)))
     kept = next(i for i in range(300) if i not in set(flips.row.tolist()))
     assert flips.find(kept) is None
@@ -33,9 +38,10 @@ def test_flips_are_the_changed_rows(make_run):
 
 def test_pairs_count_every_flip(flips):
     pairs = flips.pairs(4)
-    assert sum(count for _, _, count in pairs) == len(flips)
+    assert sum(count for _, _, count in pairs) == (~flips.suspect).sum()
     given, proposed, count = pairs[0]
-    assert count == ((flips.given == given) & (flips.proposed == proposed)).sum()
+    of_pair = (flips.given == given) & (flips.proposed == proposed)
+    assert count == (of_pair & ~flips.suspect).sum()
     assert count == max(c for _, _, c in pairs)
 
 
@@ -46,8 +52,11 @@ def test_orders(flips, queue):
     sure = flips.confidence
     assert (np.diff(sure[doubtful]) >= 0).all()
     assert (np.diff(sure[certain]) <= 0).all()
-    assert sure[doubtful[0]] == sure.min()
-    assert sure[certain[0]] == sure.max()
+    assert sure[doubtful[0]] == np.nanmin(sure)
+    assert sure[certain[0]] == np.nanmax(sure)
+    suspects = queue.next(state, "suspicious", "me", 100)
+    assert sorted(suspects) == np.flatnonzero(flips.suspect).tolist()
+    assert (np.diff(flips.suspicion[suspects]) <= 0).all()
     assert queue.next(state, "audit", "me", 5) == queue.orders["audit"][:5].tolist()
 
 
@@ -96,14 +105,15 @@ def test_withheld_changes_are_offered_but_not_audited(make_run):
     rows = pq.read_table(run.file("labels.parquet")).to_pylist()
     flips = load_flips(RunData.open(run))
     asked = [r for r in rows if r["flipped"] or r["review"]]
-    assert flips.row.tolist() == [r["index"] for r in asked]
-    assert flips.proposed.tolist() == [r["suggested"] for r in asked]
-    assert flips.withheld.tolist() == [r["review"] for r in asked]
-    f = np.load(run.file("pred_probs.npy"))
-    np.testing.assert_allclose(flips.confidence, f[flips.row, flips.proposed], rtol=1e-6)
-    queue = Queue.create(flips, np.random.default_rng(1).permutation(len(flips)))
+    made = ~flips.suspect
+    assert flips.row[made].tolist() == [r["index"] for r in asked]
+    assert flips.proposed[made].tolist() == [r["suggested"] for r in asked]
+    assert flips.withheld[made].tolist() == [r["review"] for r in asked]
+    f = np.load(run.file("pred_probs.npy"))[flips.row, flips.proposed]
+    np.testing.assert_allclose(flips.confidence[made], f[made], rtol=1e-6)
+    queue = Queue.create(flips, np.random.default_rng(1).permutation(np.flatnonzero(made)))
     doubtful = queue.next(np.zeros(len(flips), np.int8), "doubtful", "me", len(flips))
     n = int(flips.withheld.sum())
     assert 0 < n < len(flips)
     assert flips.withheld[doubtful[:n]].all()  # the least certain come first
-    assert sorted(queue.orders["audit"]) == np.flatnonzero(~flips.withheld).tolist()
+    assert sorted(queue.orders["audit"]) == np.flatnonzero(made & ~flips.withheld).tolist()

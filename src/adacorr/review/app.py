@@ -132,14 +132,20 @@ class Desk:
             "seen": int(self.store.latest[flip]),
             "skipped": bool(self.store.state[flip] == SKIP),
             "withheld": bool(flips.withheld[flip]),
+            "suspect": bool(flips.suspect[flip]),
+            "suspicion": round(float(flips.suspicion[flip]), 4),
         }
 
     def progress(self) -> dict[str, Any]:
         """Counts, the audit, and who has decided how much."""
         state = self.store.current()
-        counts = np.bincount(state, minlength=5)
+        suspect = self.flips.suspect
+        counts = np.bincount(state[~suspect], minlength=5)
+        judged = np.isin(state[suspect], (ACCEPT, REJECT, OTHER))
         return {
-            "total": len(self.flips),
+            "total": int((~suspect).sum()),
+            "suspects": len(judged),
+            "suspects_decided": int(judged.sum()),
             "accepted": int(counts[ACCEPT]),
             "rejected": int(counts[REJECT]),
             "other": int(counts[OTHER]),
@@ -297,6 +303,8 @@ def _add_run(app: FastAPI, desk: Desk, guard: Guard) -> None:
             "names": desk.names,
             "pairs": pairs[:500],
             "withheld": int(desk.flips.withheld.sum()),
+            "changes": int((~desk.flips.suspect).sum()),
+            "suspects": int(desk.flips.suspect.sum()),
             "questions": desk.panel is not None,
             "no_questions": too_large(desk.data),
         }

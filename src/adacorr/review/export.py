@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.review.answers import AnswerLog, Said, settled
-from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
+from adacorr.review.store import ACCEPT, OPEN, OTHER, REJECT, SKIP, Store
 from adacorr.runs.reader import RunData
 from adacorr.tables import parquet
 
@@ -58,7 +58,8 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
 
 def decisions(store: Store) -> dict[str, int]:
     """How many proposed changes were accepted, rejected, given another class, not decided."""
-    words = _WORDS[store.current()]
+    state = store.current()  # a suspect that nobody decided is no change that waits for anyone
+    words = _WORDS[state[~store.flips.suspect | (state != OPEN) & (state != SKIP)]]
     return {word: int((words == word).sum()) for word in dict.fromkeys([*_WORDS[1:], _WORDS[0]])}
 
 
@@ -77,11 +78,13 @@ def final_labels(
         first, last = np.searchsorted(flips.row, (batch.start, batch.start + len(label)))
         at, status = flips.row[first:last] - batch.start, state[first:last]
         undecided = (status != ACCEPT) & (status != REJECT) & (status != OTHER)
-        by_policy = undecided & ~flips.withheld[first:last] & (unreviewed == "accept")
+        made = ~flips.withheld[first:last] & ~flips.suspect[first:last]
+        by_policy = undecided & made & (unreviewed == "accept")
         accepted = (status == ACCEPT) | by_policy
         proposed = np.where(accepted, flips.proposed[first:last], batch.given[at])
         label[at] = np.where(status == OTHER, chosen[first:last], proposed)
-        decision[at] = _WORDS[status]
+        left = undecided & flips.suspect[first:last]
+        decision[at] = np.where(left, "unchanged", _WORDS[status])
         people = np.full(len(label), None, dtype=object)
         people[at] = [who.get(flip) for flip in range(first, last)]
         for row, (answer, person) in answers.between(batch.start, len(label)):

@@ -42,7 +42,6 @@ class Panel:
         self.questions = Questions(plan(self.rows.given, self.data.pred_probs))
         self.log = AnswerLog(self.store, self.data.n)
         self.analyst = Analyst(self.rows.given, self.data.pred_probs, self.verified)
-        self.analyst.tell()
 
     def verified(self) -> dict[int, int]:
         """Row -> class index, -1 where nobody could tell; a decision stands over an answer."""
@@ -78,6 +77,8 @@ class Panel:
 
     def status(self) -> dict[str, Any]:
         """What would be done now, in sentences, and how far the answers agree."""
+        if not self.analyst.asked:  # nothing is fitted before somebody looks
+            self.analyst.tell()
         said, latest = self.log.standing(), self.analyst.latest
         found: dict[str, Any] = {
             "answers": len({one.row for one in said}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -118,15 +117,12 @@ def correct_with(
     """The labels after correction, and what the answers prove of them."""
     from adacorr.correction.arrays import correct
 
-    if "verified" in inspect.signature(correct).parameters:
-        result: Any = correct(given, pred_probs, verified=answers)  # pyright: ignore
-        if result.certificate is not None:
-            return np.asarray(result.labels), result.certificate
-    else:
-        result = correct(given, pred_probs)
-    proposed = np.asarray(result.labels)
-    tally = Tally.of(given, proposed, is_disputed(given, pred_probs), answers)
-    return answers.applied(proposed), certify(tally)
+    result = correct(given, pred_probs, verified=answers)
+    if result.certificate is not None:
+        return np.asarray(result.labels), result.certificate
+    # Nobody has answered yet: the limits before the first answer.
+    tally = Tally.of(given, np.asarray(result.labels), is_disputed(given, pred_probs), answers)
+    return np.asarray(result.labels), certify(tally)
 
 
 class Analyst:
@@ -151,6 +147,11 @@ class Analyst:
         with self._changed:
             self._version += 1
             self._changed.notify_all()
+
+    @property
+    def asked(self) -> bool:
+        """Has anybody asked for an outlook, or answered?"""
+        return self._version > 0
 
     @property
     def latest(self) -> Outlook | None:

@@ -10,15 +10,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.runs.reader import RunData
+from adacorr.runs.reader import Batch, RunData
 
-Order = Literal["doubtful", "certain", "audit"]
+Order = Literal["doubtful", "certain", "audit", "suspicious"]
 LEASE_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
 class Flips:
-    """The proposed changes of a run, in the order of its rows; about 60 bytes each.
+    """What there is to decide in a run, in the order of its rows; about 60 bytes each.
+
+    These are the changes that the run made, those that it withheld, and suspects: rows that it left
+    alone although the rule or the model names another class.
 
     Attributes
     ----------
@@ -29,6 +32,9 @@ class Flips:
     confidence : estimated P(proposed is right); NaN where unknown.
     certainty : what "doubtful" and "certain" sort by.
     withheld : not applied by the run, which leaves these to a person (``max_flip_error``).
+    suspect : kept as given by the run; the decision is a person's alone.
+    suspicion : what suspects are sorted by: P(given is wrong) where the run states it, else 1 less
+        the ratio of the given class to the other.
     """
 
     row: NDArray[np.int64]
@@ -39,6 +45,8 @@ class Flips:
     confidence: NDArray[np.float64]
     certainty: NDArray[np.float64]
     withheld: NDArray[np.bool_]
+    suspect: NDArray[np.bool_]
+    suspicion: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.row)
@@ -49,8 +57,9 @@ class Flips:
         return place if place < len(self.row) and self.row[place] == row else None
 
     def pairs(self, n_classes: int) -> list[tuple[int, int, int]]:
-        """(given, proposed, count), most frequent first."""
-        codes, counts = np.unique(self.given * n_classes + self.proposed, return_counts=True)
+        """(given, proposed, count) of the changes, most frequent first."""
+        pairs = (self.given * n_classes + self.proposed)[~self.suspect]
+        codes, counts = np.unique(pairs, return_counts=True)
         ranked = np.argsort(-counts, kind="stable")
         return [(*divmod(int(codes[i]), n_classes), int(counts[i])) for i in ranked]
 
@@ -70,23 +79,43 @@ def load_rows(data: RunData) -> Rows:
 
 
 def load_flips(data: RunData) -> Flips:
-    """Stream the label table and keep the changed rows and the withheld ones only."""
+    """Stream the label table and keep the rows that there is something to decide about."""
     parts: dict[str, list[NDArray]] = {name: [] for name in Flips.__dataclass_fields__}
     for batch in data.batches():
-        at = np.flatnonzero(batch.flipped | batch.withheld)
+        asked = batch.flipped | batch.withheld
+        other, ratio = _other_class(data, batch)
+        suspect = ~asked & (other != batch.given)
+        at = np.flatnonzero(asked | suspect)
+        suspicion = 1 - ratio if batch.suspicion is None else batch.suspicion
         columns = {
             "row": at + batch.start,
             "index": batch.index[at],
             "given": batch.given[at],
-            "proposed": batch.proposed[at],
-            "ratio": batch.ratio[at],
-            "confidence": batch.chance[at],
+            "proposed": np.where(suspect, other, batch.proposed)[at],
+            "ratio": np.where(suspect, ratio, batch.ratio)[at],
+            "confidence": np.where(suspect, np.nan, batch.chance)[at],
             "certainty": batch.certainty[at],
             "withheld": batch.withheld[at],
+            "suspect": suspect[at],
+            "suspicion": np.nan_to_num(suspicion[at], nan=0.0),
         }
         for name, values in columns.items():
             parts[name].append(values)
     return Flips(**{name: np.concatenate(values) for name, values in parts.items()})
+
+
+def _other_class(data: RunData, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The class that speaks against the given one: the rule's, else the model's; and the ratio."""
+    if data.pred_probs is None:
+        return batch.suggested, batch.ratio
+    rows = np.arange(len(batch.given))
+    f = np.nan_to_num(np.asarray(data.pred_probs[batch.start : batch.start + len(rows)]))
+    top = f.argmax(axis=1)
+    most = f[rows, top].astype(np.float64)
+    own = f[rows, batch.given].astype(np.float64)
+    by_model = np.divide(own, most, out=np.ones(len(rows)), where=most > 0)
+    by_rule = batch.suggested != batch.given
+    return np.where(by_rule, batch.suggested, top), np.where(by_rule, batch.ratio, by_model)
 
 
 @dataclass
@@ -102,9 +131,15 @@ class Queue:
     def create(cls, flips: Flips, audit: NDArray[np.int64]) -> Queue:
         doubtful = np.argsort(flips.certainty, kind="stable")
         certain = np.argsort(-flips.certainty, kind="stable")
-        # The audit is about the changes that the run made; a withheld one is none yet.
-        made = audit[~flips.withheld[audit]]
-        return cls(flips, {"doubtful": doubtful, "certain": certain, "audit": made})
+        suspicious = np.argsort(-flips.suspicion, kind="stable")
+        orders = {
+            "doubtful": doubtful[~flips.suspect[doubtful]],
+            "certain": certain[~flips.suspect[certain]],
+            # The audit is about the changes that the run made; a withheld one is none yet.
+            "audit": audit[~flips.withheld[audit]],
+            "suspicious": suspicious[flips.suspect[suspicious]],
+        }
+        return cls(flips, orders)
 
     def next(
         self,

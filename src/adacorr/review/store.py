@@ -187,12 +187,13 @@ class Store:
         return dict(sorted(found, key=lambda item: (-item[1], item[0]))[:50])
 
     def audit_order(self) -> NDArray[np.int64]:
-        """A random order of all flips, drawn once and the same ever after."""
+        """A random order of all proposed changes, drawn once and the same ever after."""
         with self.read():
             found = self._db.execute("SELECT value FROM meta WHERE key = 'audit_seed'").fetchone()
         if found is None or not str(found[0]).isdecimal():
             raise InputError(f"{self.path}: expected the audit's seed, got {found and found[0]!r}")
-        return np.random.default_rng(int(found[0])).permutation(len(self.flips))
+        changes = np.flatnonzero(~self.flips.suspect)
+        return changes[np.random.default_rng(int(found[0])).permutation(len(changes))]
 
     # --- inside ---------------------------------------------------------------------------
 
@@ -343,7 +344,7 @@ def fingerprint(flips: Flips) -> str:
     """Names the set of proposed changes, so that decisions never meet another run's."""
     digest = hashlib.sha256()
     for array in (flips.row, flips.given, flips.proposed):
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array[~flips.suspect]).tobytes())
     return digest.hexdigest()
 
 

@@ -73,11 +73,12 @@ function setOrder(order) {
   state.order = order;
   $("order").value = order;
   const audit = order === "audit";
-  if (audit) {
+  const whole = audit || order === "suspicious"; // the pairs are those of the changes
+  if (whole) {
     state.pair = null; // a filtered sample would say nothing about all changes
     $("pair").value = "";
   }
-  $("pair").disabled = audit;
+  $("pair").disabled = whole;
   $("pair").title = audit ? "A filtered sample would say nothing about all changes" : "";
   restart();
 }
@@ -216,6 +217,7 @@ function introduce(run) {
   document.title = `${run.title} · adacorr review`;
   $("withheld").hidden = !run.withheld;
   $("withheld").textContent = `${number(run.withheld)} of the proposals were withheld: their labels stay as given unless someone accepts them. They come first among the most doubtful.`;
+  if (!run.changes && run.suspects) state.order = $("order").value = "suspicious";
   listPairs(run.pairs);
   questions.drawClasses();
 }

@@ -41,7 +41,9 @@ export function drawDone() {
   $("done-title").textContent = none ? "Nothing to review" : "Nothing left here";
   $("done-text").textContent = none
     ? "This run proposes no change: every given label was kept."
-    : state.pair
+    : state.order === "suspicious"
+      ? "Every suspect is decided, or someone else is looking at it."
+      : state.pair
       ? "Every change of this class pair is decided, or someone else is looking at it."
       : "Every proposed change is decided, or someone else is looking at it.";
 }

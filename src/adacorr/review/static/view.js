@@ -22,6 +22,7 @@ export function showProgress(progress) {
   const parts = [`${number(accepted)} accepted`, `${number(rejected)} rejected`];
   if (other) parts.push(`${number(other)} other class`);
   if (skipped) parts.push(`${number(skipped)} skipped`);
+  if (progress.suspects) parts.push(`${number(progress.suspects_decided)} of ${number(progress.suspects)} suspects too`);
   $("counts").textContent = `${number(decided)} of ${number(total)} decided: ${parts.join(", ")}`;
   showAudit(progress.audit);
   const people = Object.entries(progress.reviewers).map(([name, count]) =>
@@ -64,7 +65,7 @@ export function showItem(item, names) {
   $("proposed").textContent = names[item.proposed];
   $("accept-to").textContent = `becomes ${names[item.proposed]}`;
   $("reject-to").textContent = `stays ${names[item.given]}`;
-  $("where").textContent = `Index ${item.sample}${item.withheld ? " · withheld" : ""}${item.skipped ? " · skipped before" : ""}`;
+  $("where").textContent = `Index ${item.sample}${item.withheld ? " · withheld" : ""}${item.suspect ? " · suspect, kept as given so far" : ""}${item.skipped ? " · skipped before" : ""}`;
   $("chance").textContent = item.confidence === null ? "not estimated" : percent(item.confidence);
   $("ratio").textContent = item.ratio < 0.001 ? item.ratio.toExponential(1) : item.ratio.toFixed(3);
   $("bars").replaceChildren(...bars(item, names));
