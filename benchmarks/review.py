@@ -96,7 +96,7 @@ def measure(run: Path, browser: Any) -> None:
             ours = [psutil.Process(server.pid)]
             others = [p for p in psutil.Process().children(recursive=True) if p.pid != server.pid]
             before, began = (spent(ours), spent(others)), time.perf_counter()
-            page.goto(found.group(), wait_until="commit")
+            page.goto(f"{found.group()}#changes", wait_until="commit")
             page.wait_for_selector("#single:not([hidden])")
             first = time.perf_counter() - began
             worked = spent(ours) - before[0], spent(others) - before[1]

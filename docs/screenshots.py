@@ -1,4 +1,4 @@
-"""Takes the two screenshots of the documentation from a real run: python docs/screenshots.py
+"""Takes the three screenshots of the documentation from a real run: python docs/screenshots.py
 
 Needs chromium, and about a minute: `adacorr fit digits` with 30% wrong labels, its report, and a
 review of its changes. `--keep FOLDER` leaves the run and the pages there: light, dark and
@@ -16,12 +16,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 ADACORR = [sys.executable, "-m", "adacorr"]
 REVIEWED = "aaraaaaaaaraaaaaaaaas"  # keys: accept, reject, skip
+QUESTIONS = 50
 
 
 def main() -> None:
@@ -42,7 +44,7 @@ def main() -> None:
             review(browser, run, folder / f"review-{scheme}", scheme)
         browser.close()
     IMAGES.mkdir(exist_ok=True)
-    for page in ("report", "review"):
+    for page in ("report", "review", "questions"):
         shutil.copy(folder / f"{page}-light.png", IMAGES / f"{page}.png")
 
 
@@ -76,6 +78,11 @@ def review(browser: Any, run: Path, target: Path, scheme: str) -> None:
             page.goto(found.group())
             page.fill("#name", "Ada")
             page.press("#name", "Enter")
+            ask(page, run)
+            page.screenshot(
+                path=target.with_name(f"{target.name.replace('review', 'questions')}.png")
+            )
+            page.click("#mode-changes")
             page.select_option("#order", "audit")
             settle(page)
             for key in REVIEWED:
@@ -91,6 +98,20 @@ def review(browser: Any, run: Path, target: Path, scheme: str) -> None:
             context.close()
         finally:
             server.kill()
+
+
+def ask(page: Any, run: Path) -> None:
+    """Questions answered with the truth, which this run knows; the keys are the digits."""
+    truth = pq.read_table(run / "labels.parquet", columns=["index", "truth"]).to_pydict()
+    right = dict(zip(truth["index"], truth["truth"], strict=True))
+    for _ in range(QUESTIONS):
+        settle(page)
+        found = re.search(r"\d+", page.text_content("#ask-where"))
+        assert found is not None
+        page.keyboard.press(str(right[int(found.group())]))
+    page.wait_for_function("() => document.querySelector('#outlook-age').hidden", timeout=120_000)
+    settle(page)
+    page.wait_for_timeout(4000)  # the last confirmation fades
 
 
 def settle(page: Any) -> None:

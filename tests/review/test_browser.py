@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -568,3 +569,16 @@ def test_suspects_are_reviewed_where_nothing_was_changed(make_run, serve_here, o
     page.wait_for_function("() => document.querySelector('#counts').textContent.includes('2 of')")
     store.refresh()
     assert store.state[store.flips.find(first)] == ACCEPT
+
+
+def test_neighbours_and_examples_are_beside_a_change(make_run, serve_here, visit):
+    run = make_run(data={"source": "digits"})
+    features = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    np.save(run.path / "features.npy", features)
+    page = visit(serve_here(run))
+    page.wait_for_selector("#beside img")
+    assert page.locator("#beside section").count() == 3
+    assert page.locator("#beside section >> nth=0 >> li").count() == 6
+    given = page.text_content("#given")
+    shown = page.locator("#beside section >> nth=1 >> .mini").all_text_contents()
+    assert shown == [given] * 3

@@ -24,6 +24,7 @@ from starlette.background import BackgroundTask
 from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.core.validation import InputError
 from adacorr.review.answers import Said
+from adacorr.review.beside import Beside
 from adacorr.review.export import export
 from adacorr.review.guard import AUTHOR, Gate, Guard, set_cookies
 from adacorr.review.panel import APPLIED, CERTIFICATE, Panel, final_file
@@ -39,6 +40,8 @@ TOP_PROBABILITIES = 6
 MAX_AT_ONCE = 100
 PICTURE_SIDE = 512
 SAMPLE_SECONDS = 10.0
+SHOW_ALL = 20_000
+"""In larger runs the samples beside another are shown only if they are asked about themselves."""
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -112,7 +115,8 @@ class Desk:
             return cls(data, flips, store, queue, Items(data, flips.index, PICTURE_SIDE), target)
         rows = load_rows(data)
         panel = Panel(data, store, rows)
-        shown = np.concatenate([flips.row, panel.questions.order])
+        some = np.concatenate([flips.row, panel.questions.order])
+        shown = np.arange(data.n) if data.n <= SHOW_ALL else some
         items = Items(data, rows.index[shown], PICTURE_SIDE)
         return cls(data, flips, store, queue, items, target, panel)
 
@@ -121,6 +125,7 @@ class Desk:
         flips, sure = self.flips, float(self.flips.confidence[flip])
         return {
             "flip": flip,
+            "row": int(flips.row[flip]),
             "sample": int(flips.index[flip]),
             "given": int(flips.given[flip]),
             "proposed": int(flips.proposed[flip]),
@@ -356,6 +361,8 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
 def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
     """Questions, answers and what follows from them."""
 
+    neighbours = Beside.open(panel.data, panel.rows)
+
     def person(reviewer: str, author: str) -> tuple[str, str]:
         return clean_text(reviewer, 60), author
 
@@ -373,6 +380,16 @@ def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
         check(row)
         given = int(panel.rows.given[row])
         return {"given": given, "bars": desk.bars(row, given)}
+
+    @app.get(f"{api}/beside/{{row}}")
+    def beside(
+        row: Annotated[int, PathParameter(ge=0, le=2**40)],
+        given: ClassNumber,
+        proposed: ClassNumber,
+    ) -> dict[str, Any]:
+        check(row)
+        labels = [desk.class_of(label) for label in (given, proposed)]
+        return neighbours.of(row, [label for label in labels if label is not None])
 
     @app.get(f"{api}/outlook")
     def outlook() -> dict[str, Any]:

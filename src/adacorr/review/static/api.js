@@ -82,6 +82,8 @@ export function questions(reviewer, limit) {
 }
 
 export const outlook = () => ask(`${base}/outlook`);
+export const beside = (item) =>
+  ask(`${base}/beside/${item.row}?given=${item.given}&proposed=${item.proposed}`);
 export const hint = (row) => ask(`${base}/hint/${row}`);
 export const answer = (reviewer, row, label, blind, note) =>
   post(`${base}/answer`, { reviewer, row, label, blind, note });

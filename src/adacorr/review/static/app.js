@@ -210,6 +210,7 @@ async function poll() {
 
 function introduce(run) {
   state.names = run.names;
+  state.compares = run.questions;
   if (run.questions && location.hash !== "#changes") state.mode = "questions";
   $("mode-questions").disabled = !run.questions;
   $("mode-questions").title = run.no_questions ?? "";

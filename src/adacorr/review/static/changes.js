@@ -1,6 +1,7 @@
 // Proposed changes, one at a time: accept, reject, another class, skip, undo.
 
 import * as api from "/api.js";
+import { showBeside } from "/beside.js";
 import { drawGrid } from "/grid.js";
 import { present, warm } from "/samples.js";
 import { exclusively, onScreen, state, trouble } from "/state.js";
@@ -32,7 +33,7 @@ export function draw() {
 function drawSingle() {
   const item = state.queue[0];
   showItem(item, state.names);
-  present(item);
+  present(item).then(() => state.queue[0] === item && showBeside(item));
   warm();
 }
 

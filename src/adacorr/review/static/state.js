@@ -4,6 +4,7 @@ import { $, say } from "/view.js";
 
 export const state = {
   names: [],
+  compares: false, // can the server say what to compare a sample with?
   person: "",
   mode: "changes", // or "questions"
   order: "doubtful",
