@@ -311,3 +311,12 @@ def test_export_downloads(opened):
     assert len(answer.text.splitlines()) == 301
     assert client.get(f"{client.api}/export?format=parquet").content[:4] == b"PAR1"
     assert client.get(f"{client.api}/export?format=exe").status_code == 422
+
+
+def test_a_sample_is_found_by_its_index(opened):
+    desk, client = opened
+    number = int(desk.flips.index[3])
+    assert client.get(f"{client.api}/find?sample={number}").json()["flip"] == 3
+    kept = next(n for n in range(300) if n not in set(desk.flips.index.tolist()))
+    assert client.get(f"{client.api}/find?sample={kept}").status_code == 404
+    assert client.get(f"{client.api}/find?sample=x").status_code == 422

@@ -582,3 +582,21 @@ def test_neighbours_and_examples_are_beside_a_change(make_run, serve_here, visit
     given = page.text_content("#given")
     shown = page.locator("#beside section >> nth=1 >> .mini").all_text_contents()
     assert shown == [given] * 3
+
+
+def test_go_to_an_index_and_cannot_tell(make_run, serve_here, open_store, open_answers, visit):
+    run = make_run()
+    page = visit(serve_here(run))
+    store = open_store(run)
+    number = int(store.flips.index[len(store.flips) // 2])
+    page.fill("#find", str(number))
+    page.press("#find", "Enter")
+    page.wait_for_function(
+        "n => document.querySelector('#where').textContent.startsWith(`Index ${n}`)", arg=number
+    )
+    press(page, "x")
+    store.refresh()
+    assert store.state[store.flips.find(number)] == SKIP
+    assert [(one.row, one.label, one.blind) for one in open_answers(run).standing()] == [
+        (number, None, False)
+    ]

@@ -334,6 +334,13 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         found = desk.queue.next(desk.store.current(), order, client, limit, pair)
         return [desk.item(flip) for flip in found]
 
+    @app.get(f"{api}/find")
+    def find(sample: Annotated[int, Query(ge=0, le=2**40)]) -> dict[str, Any]:
+        found = np.flatnonzero(desk.flips.index == sample)
+        if not len(found):
+            raise HTTPException(404, f"nothing was changed or is suspect at index {sample}")
+        return desk.item(int(found[0]))
+
     @app.get(f"{api}/fields/{{sample}}")
     async def fields(sample: SampleNumber) -> JSONResponse:
         item = await desk.previews.get(desk.known(sample))

@@ -1,7 +1,7 @@
 // The review page: questions first, then proposed changes one by one or in a grid. Keys before mouse.
 
 import * as api from "/api.js";
-import { decide, draw, drawDone, refill, undo, update } from "/changes.js";
+import { cannotTell, decide, draw, drawDone, goTo, refill, undo, update } from "/changes.js";
 import { chooseAmong, wireClasses } from "/classes.js";
 import { askName, linkExport, openExport, recall, setName } from "/dialogs.js";
 import { decideSelected, moveFocus, select, selectAll, toggleGrid } from "/grid.js";
@@ -101,6 +101,7 @@ const CHANGE_KEYS = {
   r: () => (state.grid ? decideSelected("reject") : decide("reject")),
   o: openOther,
   s: () => decide("skip"),
+  x: () => state.compares && cannotTell(),
   u: undo,
   g: toggleGrid,
 };
@@ -134,6 +135,7 @@ function wire() {
     reject: CHANGE_KEYS.r,
     other: openOther,
     skip: CHANGE_KEYS.s,
+    unsure: CHANGE_KEYS.x,
     undo,
     "grid-accept": CHANGE_KEYS.a,
     "grid-reject": CHANGE_KEYS.r,
@@ -163,6 +165,11 @@ function wire() {
   document.addEventListener("keydown", onKey);
   $("hint-switch").addEventListener("change", questions.showHint);
   $("note-text").addEventListener("keydown", (event) => event.key === "Enter" && $("note-text").blur());
+  $("find").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !$("find").value.trim() || state.grid) return;
+    $("find").blur();
+    goTo($("find").value.trim());
+  });
   $("order").addEventListener("change", (event) => setOrder(event.target.value));
   $("pair").addEventListener("change", (event) => setPair(event.target.value));
   for (const id of ["order", "pair"]) letGoAfterPointer($(id));
@@ -211,6 +218,7 @@ async function poll() {
 function introduce(run) {
   state.names = run.names;
   state.compares = run.questions;
+  $("unsure").hidden = !run.questions; // it is an answer, and needs a place to go
   if (run.questions && location.hash !== "#changes") state.mode = "questions";
   $("mode-questions").disabled = !run.questions;
   $("mode-questions").title = run.no_questions ?? "";

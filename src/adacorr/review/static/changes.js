@@ -76,11 +76,36 @@ export const decide = (choice, label = null) =>
     if (choice !== "skip" && !onScreen(item)) return;
     const saved = await send([{ flip: item.flip, choice, label, seen: item.seen }]);
     if (saved) say(described(choice, item, label));
-    if (state.again) return; // another view was asked for meanwhile
-    state.queue.shift();
-    if (!state.queue.length) await refill();
+    await advance();
+  });
+
+// The next change; unless another view was asked for meanwhile.
+async function advance() {
+  if (state.again) return;
+  state.queue.shift();
+  if (!state.queue.length) await refill();
+  draw();
+  if (state.queue.length < 4) refill().then(warm, trouble);
+}
+
+// Nobody can tell what it is: an answer of its own, and the change waits at the end.
+export const cannotTell = () =>
+  exclusively(async () => {
+    const item = state.queue[0];
+    if (!item || state.grid) return;
+    await api.answer(state.person, item.row, null, false, "");
+    await send([{ flip: item.flip, choice: "skip", label: null, seen: item.seen }]);
+    say(`Saved: cannot tell (index ${item.sample})`);
+    await advance();
+  });
+
+// Puts the change or suspect of a sample on screen.
+export const goTo = (sample) =>
+  exclusively(async () => {
+    const item = await api.find(sample);
+    state.round += 1;
+    state.queue = [item, ...state.queue.filter((other) => other.flip !== item.flip)];
     draw();
-    if (state.queue.length < 4) refill().then(warm, trouble);
   });
 
 function described(choice, item, label) {

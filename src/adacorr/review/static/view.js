@@ -2,6 +2,8 @@
 
 export const $ = (id) => document.getElementById(id);
 export const percent = (x, digits = 1) => `${(100 * x).toFixed(digits)}%`;
+// No chance is shown as certain: it is an estimate.
+export const chance = (x) => (x > 0.99 ? "over 99%" : percent(x, 0));
 export const number = (x) => x.toLocaleString("en");
 
 export function element(tag, className, text) {
@@ -66,7 +68,7 @@ export function showItem(item, names) {
   $("accept-to").textContent = `becomes ${names[item.proposed]}`;
   $("reject-to").textContent = `stays ${names[item.given]}`;
   $("where").textContent = `Index ${item.sample}${item.withheld ? " · withheld" : ""}${item.suspect ? " · suspect, kept as given so far" : ""}${item.skipped ? " · skipped before" : ""}`;
-  $("chance").textContent = item.confidence === null ? "not estimated" : percent(item.confidence);
+  $("chance").textContent = item.confidence === null ? "not estimated" : chance(item.confidence);
   $("ratio").textContent = item.ratio < 0.001 ? item.ratio.toExponential(1) : item.ratio.toFixed(3);
   $("bars").replaceChildren(...bars(item, names));
   $("ratio-why").textContent = why(item);
@@ -154,7 +156,7 @@ export function card(item, names) {
     element("span", "arrow", " → "),
     element("span", "to", names[item.proposed]),
   );
-  const sure = item.confidence === null ? `ratio ${item.ratio.toFixed(3)}` : `${percent(item.confidence)} likely right`;
+  const sure = item.confidence === null ? `ratio ${item.ratio.toFixed(3)}` : `${chance(item.confidence)} likely right`;
   const about = [`index ${item.sample}`, sure, ...(item.withheld ? ["withheld"] : [])];
   made.append(sample, change, element("span", "sure", about.join(" · ")));
   const line = element("li");
