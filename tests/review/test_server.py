@@ -136,9 +136,10 @@ def test_an_interrupt_ends_it_quietly(make_run, serve):
     assert f"The decisions are in {run.file(DATABASE)}" in rest
 
 
-def test_without_its_extra_it_is_one_line(make_run, tmp_path):
+@pytest.mark.parametrize("missing", [("fastapi", "starlette", "pydantic"), ("uvicorn", "h11")])
+def test_without_its_extra_it_is_one_line(make_run, tmp_path, missing):
     """A shadow of each package that fails to import, as if it were not installed."""
-    for name in ("fastapi", "starlette", "uvicorn", "h11", "pydantic"):
+    for name in missing:
         text = f"raise ModuleNotFoundError('No module named {name}', name={name!r})\n"
         (tmp_path / f"{name}.py").write_text(text)
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

@@ -73,6 +73,7 @@ def _application(run: Run, target: float) -> Callable[[Guard], Gate]:
     """Open everything that can fail before the port is taken."""
     try:
         from adacorr.review.app import Desk, create_app
+        from adacorr.review.prompt import PromptProtocol  # noqa: F401 - needed once it serves
     except ImportError as error:
         raise InputError(
             f"review: expected fastapi and uvicorn, got {error}; "
