@@ -74,7 +74,12 @@ COMMANDS = {  # name -> (where it lives, one line of help, an example)
     "export": (
         "adacorr.cli.export:export",
         "Export a run for another tool.",
-        "export runs/digits-adacorr-1 --to label-studio --output tasks.csv",
+        "export runs/digits-adacorr-1 --to table --output final.csv",
+    ),
+    "import": (
+        "adacorr.cli.import_:import_",
+        "Take answers from Label Studio, Argilla or doccano into a run.",
+        "import runs/digits-adacorr-1 answers.json",
     ),
     "theory": (
         "adacorr.cli.theory:app",

@@ -1,37 +1,50 @@
-"""``adacorr export``: a run for other tools."""
+"""``adacorr export``: a run as a table for people, or for other tools."""
 
 from __future__ import annotations
 
 import json as json_lib
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from adacorr.runs.outcome import Final
+    from adacorr.runs.reader import RunData
 
 
 def export(
     run: Path,
     *,
-    to: Literal["label-studio", "cleanlab", "tensorboard"],
+    to: Literal["table", "label-studio", "cleanlab", "tensorboard"] = "table",
     output: Path,
     changed_only: bool = False,
+    most: int | None = None,
+    prefix: str | None = None,
     overwrite: bool = False,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Export a run for another tool.
+    """Export a run as one table, or for another tool.
 
     Parameters
     ----------
     run
-        A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
+        A run directory, from `adacorr clean`, `fit` or `correct --run-dir`.
     to
-        label-studio: the decisions as a CSV of tasks. cleanlab: the label issues as a CSV.
-        tensorboard: the numbers of each epoch as an event file.
+        table: a CSV or parquet file with all columns of the source, the given and the final
+        label, the suspicion and who decided (decisions of `adacorr review` included).
+        label-studio: tasks with predictions as .json, or a plain .csv. cleanlab: the label
+        issues as a CSV. tensorboard: the numbers of each epoch as an event file.
     output
-        The CSV file, or for tensorboard the log folder.
+        The file, or for tensorboard the log folder.
     changed_only
-        For label-studio: only the labels that were changed or withheld for review.
+        For label-studio as .csv: only the labels that were changed or withheld for review.
+    most
+        For label-studio as .json: only so many rows, the most suspicious ones.
+    prefix
+        For label-studio as .json: the address in front of the paths of images. Default:
+        Label Studio's local files, with the folder of images below its document root.
     overwrite
-        Replace a CSV file that exists.
+        Replace a file that exists.
     json
         Print JSON.
     quiet
@@ -41,19 +54,62 @@ def export(
     from adacorr.core.validation import InputError
     from adacorr.runs.directory import Run
     from adacorr.runs.export import write_cleanlab, write_label_studio, write_tensorboard
+    from adacorr.runs.labelstudio import write_tasks
+    from adacorr.runs.outcome import write_outcome
+    from adacorr.runs.reader import RunData
 
-    if changed_only and to != "label-studio":
-        raise InputError(f"--changed-only: expected only with --to label-studio, got {to}")
+    tasks = to == "label-studio" and output.suffix.lower() == ".json"
+    if changed_only and (to != "label-studio" or tasks):
+        raise InputError(f"--changed-only: expected only with tasks as .csv, got {to} {output}")
+    if (most is not None or prefix is not None) and not tasks:
+        raise InputError("--most, --prefix: expected only with --to label-studio and a .json file")
     if to != "tensorboard":
         check_new(output, overwrite, *files_of(run))
-    source = Run.open(run)
+    source, more = Run.open(run), ""
     if to == "tensorboard":
         count, what = write_tensorboard(source, output), "numbers"
     elif to == "cleanlab":
         count, what = write_cleanlab(source, output), "rows"
-    else:
+    elif tasks:
+        (count, more), what = (
+            write_tasks(RunData.open(source), output, most=most, prefix=prefix),
+            ("tasks"),
+        )
+        more = f"labelling interface:\n{more}"
+    elif to == "label-studio":
         count, what = write_label_studio(source, output, changed_only=changed_only), "rows"
+    else:
+        data = RunData.open(source)
+        more = write_outcome(data, output, _reviewed(data)) or ""
+        count, what = data.n, "rows"
     if json:
         print(json_lib.dumps({"to": to, "output": str(output), what: count}))
     elif not quiet:
         print(f"{count} {what} in {output}")
+        if more:
+            print(more)
+
+
+def _reviewed(data: RunData) -> Final | None:
+    """The labels after people's decisions, where the run was reviewed; else None."""
+    if not data.run.file("review.sqlite").is_file():
+        return None
+    import numpy as np
+
+    from adacorr.review import open_review
+    from adacorr.review.export import final_labels
+    from adacorr.runs.outcome import Final
+
+    opened, store = open_review(data.run)
+    try:
+        labels, deciders = [], []
+        for batch in final_labels(opened, store, "accept"):
+            label = batch.column("label_index").to_numpy()
+            given = batch.column("given_index").to_numpy()
+            rule = np.where(label != given, "rule", "given")
+            people = batch.column("reviewer").to_pylist()
+            labels.append(label)
+            deciders += [name or by for name, by in zip(people, rule.tolist(), strict=True)]
+    finally:
+        store.close()
+    return Final(np.concatenate(labels), np.array(deciders, dtype=object))

@@ -91,7 +91,8 @@ def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
     """A correction as the frame of ``CleanLearning.get_label_issues()``.
 
     ``is_label_issue`` is where the label was changed or a change withheld for review,
-    ``label_quality`` the likelihood ratio.
+    ``label_quality`` is 1 - suspicion: P(the given label is right), or with a threshold the
+    likelihood ratio.
     ``CleanLearning().fit(X, labels, label_issues=frame)`` takes it. cleanlab's noise matrix is
     P(given | true) with one *column* per true class: the transpose of T here.
 
@@ -111,7 +112,9 @@ def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "is_label_issue": correction.flipped | withheld,
-            "label_quality": correction.ratio,
+            "label_quality": correction.ratio
+            if correction.suspicion is None
+            else 1 - correction.suspicion,
             "given_label": given,
             "predicted_label": correction.suggested,
         }

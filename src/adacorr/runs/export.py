@@ -65,16 +65,20 @@ def write_label_studio(run: Run, path: Path, *, changed_only: bool = False) -> i
 
 
 def write_cleanlab(run: Run, path: Path) -> int:
-    """Write the columns of ``CleanLearning.get_label_issues()`` as CSV; return the rows."""
+    """Write the columns of ``CleanLearning.get_label_issues()`` as CSV; return the rows.
+
+    ``label_quality`` is P(the given label is right), or the likelihood ratio of a fixed threshold.
+    """
     data = RunData.open(run)
     names = data.class_names
 
     def rows(batch: Batch) -> Iterator[tuple[Any, ...]]:
+        doubt = 1 - batch.ratio if batch.suspicion is None else batch.doubt
         for i in range(len(batch.index)):
             yield (
                 int(batch.index[i]),
                 bool(batch.flipped[i] or batch.withheld[i]),
-                f"{batch.ratio[i]:.6g}",
+                f"{1 - doubt[i]:.6g}",
                 names[batch.given[i]],
                 names[batch.suggested[i]],
                 *(() if batch.id is None else (batch.id[i],)),
