@@ -47,6 +47,8 @@ class Source:
         The paper's sizes of training and validation set.
     skip_unreadable
         Leave out images that cannot be read, and say how many.
+    ignore_columns
+        Columns of a table that are no features.
     clean_validation
         Data with clean labels to select the epoch; default: a tenth of the noisy data.
     """
@@ -58,6 +60,7 @@ class Source:
     subset: int | None = None
     paper_split: bool = False
     skip_unreadable: bool = False
+    ignore_columns: Annotated[tuple[str, ...], Parameter(negative="", consume_multiple=True)] = ()
     clean_validation: str | None = None
 
     def options(self) -> dict[str, Any]:

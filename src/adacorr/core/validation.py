@@ -278,6 +278,9 @@ def _is_a(value: Any, hint: Any) -> bool:
         return any(_is_a(value, choice) for choice in get_args(hint))
     if get_origin(hint) is Literal:
         return value in get_args(hint)
+    if get_origin(hint) in (list, tuple):  # of any length; TOML knows lists only
+        of = get_args(hint)[0]
+        return isinstance(value, list | tuple) and all(_is_a(entry, of) for entry in value)
     if isinstance(value, bool | np.bool_):
         return hint is bool
     if hint in (int, float):

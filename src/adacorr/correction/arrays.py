@@ -62,6 +62,7 @@ class Correction:
     annotators : where several people labelled: who is how good; empty otherwise.
     note : what the rule found, in plain words.
     warnings : what seems to be wrong with the input, a sentence each.
+    given : the labels that were passed in.
     """
 
     labels: NDArray[Any]
@@ -82,6 +83,7 @@ class Correction:
     annotators: tuple[Annotator, ...] = ()
     note: str = ""
     warnings: tuple[str, ...] = ()
+    given: NDArray[Any] | None = None
 
     @property
     def n_flipped(self) -> int:
@@ -111,6 +113,18 @@ class Correction:
             said.append(f"about {self.expected_wrong_flips:,.0f} changes wrong")
         said += [self.note] if self.note else []
         return f"Correction({', '.join([*said, *self.warnings])})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers, the warnings and the first suspects."""
+        from adacorr.correction.shown import correction_html
+
+        return correction_html(self)
+
+    def plot(self) -> Any:
+        """A matplotlib figure: how doubtful the labels are, ranked, and what changed to what."""
+        from adacorr.correction.shown import correction_figure
+
+        return correction_figure(self)
 
 
 @dataclass(frozen=True)
@@ -279,6 +293,7 @@ def _result(
         to_review=decision.review,
         note=summary["note"],
         warnings=tuple(summary.get("warnings", ())),
+        given=given.decode(given.codes),
     )
     interval = summary.get("interval")
     if interval is not None:

@@ -10,6 +10,9 @@ from adacorr.core.validation import InputError
 from adacorr.data.dataset import Dataset
 from adacorr.data.images import SUFFIXES, LazyImages, common_form
 
+TRAINING = {"train", "training"}
+PARTS = TRAINING | {"val", "valid", "validation", "dev", "test", "testing", "eval"}
+
 
 def image_files(folder: Path) -> list[Path]:
     """All image files below `folder`, sorted; hidden files and other suffixes are passed over."""
@@ -35,11 +38,31 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
+def check_no_parts(folder: Path) -> None:
+    """Refuse ``train/cat/...`` beside ``test/cat/...``: parts of a split, taken for classes."""
+    inside = {
+        p.name: {q.name for q in p.iterdir() if q.is_dir()}
+        for p in sorted(folder.iterdir())
+        if p.is_dir() and not p.name.startswith(".")
+    }
+    if len(inside) < 2 or not {name.lower() for name in inside} <= PARTS:
+        return
+    shared = set.intersection(*inside.values())
+    if shared:
+        first = next((name for name in inside if name.lower() in TRAINING), next(iter(inside)))
+        raise InputError(
+            f"{folder}: expected one subfolder per class, got parts of a split "
+            f"({', '.join(inside)}) that each hold the classes; pass {folder / first}"
+        )
+
+
 def load_folder(folder: Path, image_size: int | None, skip_unreadable: bool) -> Dataset:
     """The classes are the subfolders in sorted order; a class's images may lie deeper inside it.
 
-    Folders ``train``/``test`` at the top are not special: point at the one to train on.
+    Folders ``train`` and ``test`` that each hold the classes are refused: point at the one to
+    train on.
     """
+    check_no_parts(folder)
     by_class = class_files(folder)
     names = tuple(by_class)
     paths = [path for name in names for path in by_class[name]]

@@ -147,6 +147,13 @@ def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
         raise InputError(f"{name}: expected a readable image, got {reason}") from error
 
 
+def unreadable(error: InputError) -> InputError:
+    """The same error with the way out of it."""
+    said = str(error)
+    hint = "; --skip-unreadable (skip_unreadable=True) leaves out what cannot be read"
+    return InputError(said if hint in said or "readable image" not in said else said + hint)
+
+
 def common_form(
     sources: Sequence[Path | bytes],
     names: Sequence[str],
@@ -166,9 +173,9 @@ def common_form(
     for i in picks:
         try:
             found.append(probe(sources[int(i)], names[int(i)]))
-        except InputError:
+        except InputError as error:
             if not skip_unreadable:
-                raise
+                raise unreadable(error) from error
     if not found:
         raise InputError(f"{names[0]}: expected readable images, got none")
     sizes = {size for size, _ in found}

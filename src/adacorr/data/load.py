@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from adacorr.core.validation import InputError, check_fields
 from adacorr.data.dataset import Dataset, Splits
-from adacorr.data.images import LazyImages
+from adacorr.data.images import LazyImages, unreadable
 from adacorr.data.named.catalog import CATALOG
 from adacorr.data.splits import paper_split as split_as_in_paper
 from adacorr.data.splits import subset as take_subset
@@ -27,6 +27,7 @@ def load(
     subset: int | None = None,
     paper_split: bool = False,
     skip_unreadable: bool = False,
+    ignore_columns: Sequence[str] = (),
     seed: int = 0,
 ) -> Splits:
     """Load a named dataset, an image folder, a table or an .npz.
@@ -43,6 +44,7 @@ def load(
     subset : only that many training samples, by a permutation seeded with `seed`.
     paper_split : the paper's training and validation sizes, by a permutation seeded with `seed`.
     skip_unreadable : leave out images that cannot be read; ``train.skipped`` names them.
+    ignore_columns : columns of a table that are no features.
 
     Returns
     -------
@@ -56,7 +58,14 @@ def load(
     (100, 360, (8, 8, 1))
     """
     options = Options(
-        label_column, image_column, image_size, subset, paper_split, skip_unreadable, seed
+        label_column,
+        image_column,
+        image_size,
+        subset,
+        paper_split,
+        skip_unreadable,
+        tuple(ignore_columns),
+        seed,
     )
     found = _parts(str(source), options)
     others = (part and decoded(part, skip_unreadable) for part in (found.validation, found.test))
@@ -73,6 +82,7 @@ class Options:
     subset: int | None = None
     paper_split: bool = False
     skip_unreadable: bool = False
+    ignore_columns: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -111,6 +121,7 @@ def _dispatch(source: str, options: Options) -> Splits:
         options.image_column,
         options.image_size,
         options.skip_unreadable,
+        options.ignore_columns,
     )
     return Splits(table)
 
@@ -162,7 +173,12 @@ def decoded(data: Dataset, skip_unreadable: bool) -> Dataset:
         images = data.features
         assert isinstance(images, LazyImages)
     pixels = len(images) * images.size[0] * images.size[1] * (1 if images.gray else 3)
-    return replace(data, features=images.load()) if pixels <= IN_MEMORY_BYTES else data
+    if pixels > IN_MEMORY_BYTES:
+        return data
+    try:
+        return replace(data, features=images.load())
+    except InputError as error:
+        raise unreadable(error) from error
 
 
 def open_source(config_data: Mapping[str, Any]) -> Dataset | None:

@@ -39,6 +39,7 @@ def load_table(
     image_column: str | None,
     image_size: int | None,
     skip_unreadable: bool,
+    ignore_columns: Sequence[str] = (),
 ) -> Dataset:
     """A table with labels.
 
@@ -46,8 +47,8 @@ def load_table(
     labels, target, class or y is taken. A column called id with a value of its own in every row
     names the samples. Every other column is a feature, kept in its own units as
     float32 (the MLP standardises); text columns of at most 32 levels become one 0/1 feature per
-    level. A column of image bytes, or of paths relative to the table, makes it a table of images
-    and the other columns are then not used.
+    level. `ignore_columns` are not. A column of image bytes, or of paths relative to the table,
+    makes it a table of images and the other columns are then not used.
     """
     table = read(path)
     label = find_label(table, label_column, path)
@@ -56,7 +57,12 @@ def load_table(
     if TRUTH in table.column_names and label != TRUTH:
         truth = match(values(table, TRUTH, path), names, f"{path}: column {TRUTH}")
     ids, name = row_ids(table, label)
-    rest = [c for c in table.column_names if c not in (label, TRUTH, name)]
+    missing = [c for c in ignore_columns if c not in table.column_names]
+    if missing:
+        raise InputError(
+            f"{path}: expected ignore_columns among {some(table.column_names)}, got {missing[0]!r}"
+        )
+    rest = [c for c in table.column_names if c not in (label, TRUTH, name, *ignore_columns)]
     image = find_image(table, rest, image_column, path)
     if image is not None:
         sources, shown = image_sources(table, image, path)
@@ -200,7 +206,8 @@ def feature_columns(table: pa.Table, columns: Sequence[str], path: Path) -> tupl
             if len(levels) > MAX_LEVELS:
                 raise InputError(
                     f"{path}: expected numbers or at most {MAX_LEVELS} levels in column {name}, "
-                    f"got {len(levels)} different texts; remove the column or name it as images"
+                    f"got {len(levels)} different texts; leave it out with --ignore-columns {name} "
+                    "or name it as images"
                 )
             out += [f"{name}={level}" for level in levels]
         else:
