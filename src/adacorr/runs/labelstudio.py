@@ -15,7 +15,6 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr._version import __version__
 from adacorr.core.answers import CANNOT_TELL
 from adacorr.files import atomic
 from adacorr.runs.reader import Batch, RunData
@@ -94,7 +93,7 @@ def _prediction(batch: Batch, i: int, names: list[str]) -> dict[str, Any]:
     instead = batch.suggested[i] != batch.given[i] or (doubt > 0.5 and batch.other[i] >= 0)
     code = int(batch.other[i] if instead else batch.given[i])
     return {
-        "model_version": f"adacorr {__version__}",
+        "model_version": "adacorr",
         "score": round(doubt if instead else 1 - doubt, 4),
         "result": [
             {
