@@ -332,7 +332,11 @@ def _examples(data: RunData, flips: tuple[Flip, ...], items: Items) -> list[Exam
                 right=chance(flip.confidence, data.n),
                 image=None if item.image is None else base64.b64encode(item.image).decode("ascii"),
                 text=text,
-                fields={k: clean_text(v, 80) for k, v in list(fields.items())[:6]},
+                fields={
+                    k: clean_text(v, 80)
+                    for k, v in list(fields.items())[:6]
+                    if (k, v) != ("sample", str(flip.index))  # the row number stands there already
+                },
             )
         )
     return shown
