@@ -134,7 +134,6 @@ def _context(data: RunData) -> dict[str, Any]:
         "trained": bool(data.section("method")) and not _automatic(data),
         "note": None if found.open else _text(data, "result", "note", 500),
         "changes": _changes(data, summary),
-        "also": _also(data),
         "transition": _transition_matrix(data, transition),
         "sample": sample,
         "ratios": figures.ratio_histogram(summary, delta),
@@ -215,13 +214,6 @@ def _delta(data: RunData) -> float | None:
 def _text(data: RunData, section: str, key: str, limit: int = 80) -> str | None:
     value = data.section(section).get(key)
     return clean_text(value, limit) if isinstance(value, str) and value else None
-
-
-def _also(data: RunData) -> list[str]:
-    """What else `adacorr clean` found wrong with the data, a sentence each."""
-    found = data.section("issues").get("sentences")
-    lines = found if isinstance(found, list) else []
-    return [clean_text(line, 300) for line in lines[:20] if isinstance(line, str)]
 
 
 def _curves(data: RunData) -> list[dict[str, float]]:
