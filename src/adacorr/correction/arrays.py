@@ -229,6 +229,8 @@ def correct(
     if is_panel(labels):
         if delta != "auto" or T is not None:
             raise InputError("labels: expected delta='auto' and no T with several annotators")
+        if verified is not None:
+            raise InputError("verified: expected labels of one annotator, got several columns")
         agreed = consensus(
             labels, f, classes=classes, columns=columns, max_flip_error=max_flip_error
         )
