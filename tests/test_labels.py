@@ -129,6 +129,8 @@ def test_numbers_in_text_order_by_number(clear, tmp_path, spell):
     data = adacorr.data.from_arrays(np.zeros((100, 2)), labels)
     assert data.class_names == tuple(names)
     assert data.labels.tolist() == given.tolist()
+    said = adacorr.correct(labels, f, delta=0.5).warnings
+    assert any("order of the numbers" in text for text in said) == (spell != "{:02d}")
     if spell != "{:02d}":  # there the order of the texts is that of the numbers
         assert "order of the numbers" in result.codec.guess
 

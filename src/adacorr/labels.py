@@ -78,6 +78,11 @@ class Codec:
         return self.marks.tolist() == [str(i) for i in range(k)]
 
     @property
+    def surprising(self) -> bool:
+        """The order was guessed, and is not the one that sorting the labels as text would give."""
+        return bool(self.guess) and list(self.names) != sorted(self.names)
+
+    @property
     def expected(self) -> str:
         """What an error says of a label that is none of the classes."""
         if self.marks.dtype.kind == "i" and self.by_index:

@@ -284,6 +284,7 @@ def _result(
     """A decision in the words of the user's labels, with what the fit says of the whole."""
     other = best_other(given.codes, f)[0] if decision.other is None else decision.other
     summary = rule.summary
+    guess = (given.codec.guess,) if given.codec.surprising else ()
     result = Correction(
         labels=given.decode(np.where(decision.flipped, decision.suggested, given.codes)),
         ratio=decision.ratio,
@@ -294,7 +295,7 @@ def _result(
         confidence=decision.confidence,
         to_review=decision.review,
         note=summary["note"],
-        warnings=tuple(summary.get("warnings", ())),
+        warnings=(*summary.get("warnings", ()), *guess),
         given=given.decode(given.codes),
     )
     interval = summary.get("interval")
