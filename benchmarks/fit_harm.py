@@ -127,7 +127,7 @@ def run(spec: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="What fit does to the labels of small sets.")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["tables", "images"])
     arguments = parser.parse_args()

@@ -243,11 +243,10 @@ def _same_data(wanted: str | None, recorded: str) -> bool:
 
 
 def refuse_other_method(
-    plan: Plan, method: str, recipe: str | None, assignments: tuple[str, ...]
+    plan: Plan, method: str | None, recipe: str | None, assignments: tuple[str, ...]
 ) -> None:
     """The same for the method and its fields."""
-    typed = any(word.partition("=")[0] == "--method" for word in arguments.get())
-    if method != plan.method.name and (method != "adacorr" or typed):
+    if method is not None and method != plan.method.name:
         raise InputError(f"--method: expected {plan.method.name} as in the run, got {method}")
     wanted = choose_method(plan.method.name, recipe, assignments)
     named = [text.partition("=")[0] for text in assignments] + ["recipe"] * (recipe is not None)
