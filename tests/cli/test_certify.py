@@ -84,7 +84,6 @@ def test_a_run_without_answers_is_one_line(run_cli, animals):
 
 
 def test_answers_of_the_review_page_count(run_cli, animals):
-    pytest.importorskip("adacorr.review.answers")
     data, store = open_review(Run.open(Path("run")))
     with closing(store), open("answers.csv", newline="") as file:
         from adacorr.review.answers import AnswerLog, Said
