@@ -208,7 +208,10 @@ def test_commands(data, tmp_path, capsys):
     assert "5 tasks in" in out
     assert "<Choices" in out
     done = write(tmp_path / "d.json", finished(json.loads(tasks.read_text()), lambda d: "cat"))
-    assert "5 answers" in run_command(["import", folder, str(done)], capsys)
+    out = run_command(["import", folder, str(done)], capsys)
+    assert "5 answers" in out
+    command = out.splitlines()[-1].partition("adacorr ")[2].split()
+    assert "labels are wrong after" in run_command(command, capsys)  # as it was printed
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -44,4 +44,4 @@ def import_(run: Path, answers: Path, *, json: bool = False, quiet: bool = False
             f"{counts['answers']:,} answers ({counts['cannot_tell']:,} cannot tell; "
             f"{counts['unanswered']:,} tasks have none); {total:,} in {path}"
         )
-        print(f"use them: adacorr correct TABLE --verified {path}")
+        print(f"use them: adacorr certify {run} --verified {path}")
