@@ -224,7 +224,8 @@ def test_a_certificate_is_the_first_sentence(make_run):
     said = {"sentence": "change 3 labels; at most 2.0% wrong after", "basis": "from 60 answers"}
     run.file("certificate.json").write_text(json.dumps(said))
     html = page(run)
-    assert "this is proved: change 3 labels; at most 2.0% wrong after." in html
+    assert "</strong> change 3 labels; at most 2.0% wrong after (from 60 answers)" in html
+    assert "which may be others" in html  # the run's changes are not what was certified
     assert "from 60 answers" in html
     run.file("certificate.json").write_text("{}")
     with pytest.raises(InputError, match=r"certificate\.json: expected a certificate"):

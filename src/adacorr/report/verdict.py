@@ -57,7 +57,7 @@ def next_step(summary: Summary, found: Found) -> str:
     if found.warnings:
         return "Check the input first: something seems to be wrong with it."
     if found.certificate:
-        return f"A person has answered, and this is proved: {found.certificate[0]}."
+        return "Take the labels that the answers chose, if the certificate's limits are low enough."
     if found.open:
         return "Nothing was changed yet: a person's answers to some questions decide what is right."
     if summary.changed_share > MANY_CHANGES:
