@@ -42,11 +42,11 @@ class Prior:
     spread: Array
 
     @classmethod
-    def of(cls, rule: AutoRule) -> Prior:
+    def of(cls, rule: AutoRule, order: Ground) -> Prior:
         """Firm where the data have shown wrong labels, and careful where they have not."""
-        if rule.ground is Ground.CLASSES:  # the score is a log posterior ratio already
+        if order is Ground.CLASSES:  # the score is a log posterior ratio already
             return cls(np.array([0.0, 1.0]), np.array([1.0, 0.5]))
-        if rule.ground is Ground.DIFFICULTY:
+        if order is Ground.DIFFICULTY:
             assert rule.meter.line is not None
             line = rule.meter.line
             return cls(np.array([line.shift, line.slope]), np.array([1.5, 0.5]))
@@ -59,7 +59,8 @@ class InformedRule:
 
     Attributes
     ----------
-    base : the rule without answers; its reading gives the score.
+    base : the rule without answers.
+    order : the reading that gives the score.
     line : P(the other class is right rather than the given one), by the score.
     threshold : rows whose score is above it are changed; infinity changes nothing.
     family_size : among how many rules, settled beforehand, the answers chose.
@@ -68,6 +69,7 @@ class InformedRule:
     """
 
     base: AutoRule
+    order: Ground
     line: Line
     threshold: float
     family_size: int
@@ -85,7 +87,9 @@ class InformedRule:
         step = max(1, _CHUNK_ELEMENTS // pred_probs.shape[1])
         for start in range(0, n, step):
             part = slice(start, start + step)
-            other[part], score[part] = score_rows(self.base, labels[part], pred_probs[part])
+            other[part], score[part] = score_rows(
+                self.base, self.order, labels[part], pred_probs[part]
+            )
         wrong, flipped = self.line(score), score > self.threshold
         suggested = np.where(flipped, other, labels)
         ratio = np.where(flipped, np.minimum((1 - wrong) / np.maximum(wrong, 1e-300), 1), 1.0)
@@ -98,7 +102,7 @@ class InformedRule:
 
 
 def score_rows(
-    rule: AutoRule, labels: NDArray[np.int64], f: NDArray[np.floating]
+    rule: AutoRule, order: Ground, labels: NDArray[np.int64], f: NDArray[np.floating]
 ) -> tuple[NDArray[np.int64], Array]:
     """The best other class of each row, and its log odds against the given one.
 
@@ -107,7 +111,7 @@ def score_rows(
     its calibrated form.
     """
     rows = np.arange(len(labels))
-    if rule.ground is Ground.CLASSES:
+    if order is Ground.CLASSES:
         posterior = rule.by_class.posterior(labels, f)
         own = posterior[rows, labels]
         posterior[rows, labels] = -1
@@ -115,7 +119,7 @@ def score_rows(
         best = posterior[rows, other]
         return other, np.log(np.maximum(best, _TINY)) - np.log(np.maximum(own, _TINY))
     other, odds = best_other(labels, f)
-    if rule.ground is Ground.DIFFICULTY:
+    if order is Ground.DIFFICULTY:
         return other, odds
     eta = rule.by_class.clean(f)
     calibrated = np.log(np.maximum(eta[other, rows], _TINY))
@@ -154,20 +158,61 @@ def inform(
     labels, f : the sample of rows that `base` was fitted to; the family comes from it.
     answered : what people said.
     """
-    _, scores = score_rows(base, labels, f)
+    orders = [base.ground]
+    if base.ground is Ground.CLASSES:  # a matrix fits badly where labels err in another way
+        orders.append(Ground.OPEN)
+    choices = [_choose(base, order, labels, f, answered) for order in orders]
+    best = choices[0]
+    for other in choices[1:]:
+        ahead = other.gained - best.gained
+        if ahead.sum() > DOUBT * np.sqrt((ahead**2).sum()):
+            best = other
+    size = 1 + sum(len(choice.family) for choice in choices)
+    answers = int((answered.truth >= 0).sum())
+    summary = _summary(base, best.line, best.scores, best.threshold, answers)
+    beyond = best.family[best.family >= best.threshold]
+    applied = _sure_enough(best.line, beyond, base.max_flip_error)
+    return InformedRule(base, best.order, best.line, best.threshold, size, summary, applied)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best member of the family of one order.
+
+    Attributes
+    ----------
+    order, line, threshold : as in the rule.
+    family, scores : the thresholds of this order, and the scores of the sample.
+    gained : what the change would gain (1), lose (-1) or leave (0) in each answered row.
+    """
+
+    order: Ground
+    line: Line
+    threshold: float
+    family: Array
+    scores: Array
+    gained: NDArray[np.int64]
+
+
+def _choose(
+    base: AutoRule,
+    order: Ground,
+    labels: NDArray[np.int64],
+    f: NDArray[np.floating],
+    answered: Answered,
+) -> Choice:
+    _, scores = score_rows(base, order, labels, f)
     disputed = (scores > 0) | (f.argmax(axis=1) != labels)
     family = _family(scores[disputed])
-    other, score = score_rows(base, answered.labels, answered.pred_probs)
+    other, score = score_rows(base, order, answered.labels, answered.pred_probs)
     gain = (answered.truth == other).astype(int) - (answered.truth == answered.labels)
-    prior = Prior.of(base)
-    line = fit_line(score[gain != 0], gain[gain != 0] > 0, prior)
+    line = fit_line(score[gain != 0], gain[gain != 0] > 0, Prior.of(base, order))
     threshold = _largest_gain(line, scores[disputed], family)
     known = answered.truth >= 0
-    if not _stands(gain[known & (score > threshold)], shown=_shown(base)):
+    if not _stands(gain[known & (score > threshold)], shown=order is not Ground.OPEN):
         threshold = np.inf
-    summary = _summary(base, line, scores, threshold, int(known.sum()))
-    applied = _sure_enough(line, family[family >= threshold], base.max_flip_error)
-    return InformedRule(base, line, threshold, len(family) + 1, summary, applied)
+    gained = np.where(known & (score > threshold), gain, 0)
+    return Choice(order, line, threshold, family, scores, gained)
 
 
 def _sure_enough(line: Line, family: Array, max_flip_error: float | None) -> float | None:
@@ -220,10 +265,6 @@ def _largest_gain(line: Line, scores: Array, family: Array) -> float:
     total = gains[np.searchsorted(-order, -family, side="left")]
     best = int(total.argmax())
     return float(family[best]) if total[best] > 0 else np.inf
-
-
-def _shown(rule: AutoRule) -> bool:
-    return rule.ground in (Ground.CLASSES, Ground.DIFFICULTY)
 
 
 def _stands(gain: NDArray[np.int64], *, shown: bool) -> bool:
