@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adacorr.core.validation import InputError, check_count, check_number
-from adacorr.correction.arrays import fit_rule
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.parts.guard import NEVER_READY, Guard
 from adacorr.train.methods.parts.plateau import Plateau
@@ -76,8 +75,7 @@ class AdaCorr(Method):
     recipe : "paper" is Procedure 2; "released" does what the authors' code does (docs/methods.md).
     burn_in : "auto" ends it when noisy validation accuracy stands still, and then corrects nothing
         while the labels look better than the net; a number of epochs; None.
-    delta : flip below this likelihood ratio; "auto" fits the posterior rule of
-        ``adacorr.correct`` to the current labels instead.
+    delta : flip below this likelihood ratio.
     correct_after, refresh_after : epochs from the end of burn-in.
     predictions : "fresh" makes a pass over the training data in eval mode before each correction;
         "running" takes the probabilities that training has seen anyway.
@@ -91,7 +89,7 @@ class AdaCorr(Method):
 
     recipe: Literal["paper", "released"] = "paper"
     burn_in: int | Literal["auto"] | None = "auto"
-    delta: float | Literal["auto"] | None = None
+    delta: float | None = None
     correct_after: int | None = None
     refresh_after: int | None = None
     predictions: Literal["fresh", "running"] | None = None
@@ -108,7 +106,7 @@ class AdaCorr(Method):
             value = getattr(self, name)
             if value is not None and not (name == "burn_in" and value == "auto"):
                 check_count(value, name, at_least=1)
-        if self.delta is not None and self.delta != "auto":
+        if self.delta is not None:
             check_number(self.delta, "delta", above=0, at_most=1)
         if self.retro is not None:
             check_number(self.retro, "retro", at_least=0)
@@ -187,12 +185,7 @@ class AdaCorr(Method):
         delta = RECIPES[self.recipe].delta if self.delta is None else self.delta
         if delta == "falling":
             delta = falling_delta(after - self._correct + 1, self._epochs)
-        if delta != "auto":
-            return lrt_correct(labels, f, delta)
-        codes, probs = labels.cpu().numpy(), f.double().cpu().numpy()
-        decision = fit_rule(codes, probs).decide(codes, probs)
-        suggested = torch.from_numpy(decision.suggested).to(labels)
-        return torch.where(torch.from_numpy(decision.flipped).to(labels.device), suggested, labels)
+        return lrt_correct(labels, f, delta)
 
     def state(self) -> dict[str, Tensor]:
         held = {} if self._held is None else {"held": self._held}
