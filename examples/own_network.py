@@ -24,7 +24,7 @@ digits = load("digits").train
 truth = digits.labels
 given = noise.inject(truth, noise.uniform(10, 0.4), rng=0)
 
-method = AdaCorr(delta="auto")
+method = AdaCorr(delta=0.5)
 shutil.rmtree("own-network", ignore_errors=True)  # of an earlier go
 result = fit(
     make_net, digits.features, given, method=method, epochs=30, lr=1e-2, run_dir="own-network"

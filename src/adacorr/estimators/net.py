@@ -30,7 +30,7 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     net : None, a name such as "mlp:hidden=256", a torch module, or a factory ``k -> module``.
-    method : a name in :data:`adacorr.train.METHODS`, or a method such as ``AdaCorr(delta="auto")``.
+    method : a name in :data:`adacorr.train.METHODS`, or a method such as ``AdaCorr(delta=0.5)``.
     epochs : None scales with the number of samples.
     batch_size, lr, weight_decay : of the optimiser.
     validation : fraction of the (noisy) samples held out to select the epoch.
