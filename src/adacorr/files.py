@@ -57,7 +57,7 @@ def settle(temporary: Path, path: Path) -> None:
     """
     sync(temporary)
     marks = _together.get()
-    if marks is not None:
+    if marks is not None and not _is_temporary(path.parent):  # the folder is the output then
         marks.append(_mark(path, temporary))
     os.replace(temporary, path)
     sync_entries(path.parent)
@@ -110,6 +110,10 @@ def _mark(path: Path, temporary: Path) -> Path:
         os.fsync(file.fileno())
     sync_entries(mark.parent)
     return mark
+
+
+def _is_temporary(folder: Path) -> bool:
+    return folder.name.startswith(".") and folder.name.endswith(".tmp")
 
 
 def _mark_of(path: Path) -> Path:

@@ -49,9 +49,7 @@ def run_without(package, *argv):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "command", ["fit digits", "predict run digits --output p.csv", f"bench run {GRID}"]
-)
+@pytest.mark.parametrize("command", ["fit digits", f"bench run {GRID}"])
 def test_without_torch_one_line_names_the_extra(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run_without("torch", *command.split())
