@@ -36,7 +36,7 @@ class Jumping(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
         return cls.fromtimestamp(jumping(), tz)
-for name in ("tables.rundir", "review.store", "train.output", "train.state"):
+for name in ("correction.rundir", "review.store", "train.output", "train.state"):
     importlib.import_module(f"adacorr.{name}").datetime = Jumping  # all that ask for the date
 from adacorr.cli import main
 main(sys.argv[1:])
