@@ -387,7 +387,7 @@ labels, and each has a fit of its own. Where neither shows wrong labels, both re
 with what each would change; nothing is changed; and the interval of the noise rate starts at
 zero.
 
-**The class reading** (`core/posterior.py`). *Assumption: given its true class, a label's error
+**The class reading** (`core/by_class.py`). *Assumption: given its true class, a label's error
 does not depend on the row.* Then P(y | x) = sum over j of eta_j(x) T[j, y], with `T[i, j] =
 P(given = j | true = i)`. The clean posterior is eta = softmax(W log f + b) (Dirichlet
 calibration, Kull et al. 2019). W, b and T maximise the likelihood of the given labels together; a

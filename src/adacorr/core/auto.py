@@ -2,7 +2,7 @@
 
 A disagreement between model and label has two explanations, and each has its own evidence:
 
-* **noise by class** (:mod:`adacorr.core.posterior`): P(given | true) is one matrix T for all rows.
+* **noise by class** (:mod:`adacorr.core.by_class`): P(given | true) is one matrix T for all rows.
   Its evidence is the likelihood of the given labels and what the surest rows of each class show.
 * **noise by difficulty** (:mod:`adacorr.core.meter`): people and rules err more on hard rows. Its
   evidence is how far the given label is from the model's first choice.
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.by_class import ClassNoiseRule, fit_by_class
 from adacorr.core.inputs import input_warnings
 from adacorr.core.lrt import Decision
 from adacorr.core.meter import Array, Meter, best_other, read_meter, sigmoid
-from adacorr.core.posterior import PosteriorRule, fit_posterior
 from adacorr.core.readings import (
     Reading,
     both_readings,
@@ -66,7 +66,7 @@ class AutoRule:
     """
 
     ground: Ground
-    by_class: PosteriorRule
+    by_class: ClassNoiseRule
     meter: Meter
     readings: tuple[Reading, ...]
     interval: tuple[float, float]
@@ -125,7 +125,7 @@ def fit_auto(
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, "blas"):  # small matrices: threads wait for each other
-        by_class = fit_posterior(labels, pred_probs, T, max_flip_error)
+        by_class = fit_by_class(labels, pred_probs, T, max_flip_error)
         rows = sample_rows(len(labels), _METER_ROWS)
         meter = read_meter(labels[rows], pred_probs[rows]) if T is None else Meter(False)
     warnings = input_warnings(labels, pred_probs)
@@ -135,7 +135,7 @@ def fit_auto(
 
 
 def _choose(
-    by_class: PosteriorRule,
+    by_class: ClassNoiseRule,
     meter: Meter,
     labels: NDArray[np.int64],
     f: NDArray[np.floating],
@@ -154,7 +154,7 @@ def _choose(
 
 
 def _by_difficulty(
-    by_class: PosteriorRule,
+    by_class: ClassNoiseRule,
     meter: Meter,
     labels: NDArray[np.int64],
     f: NDArray[np.floating],
@@ -178,7 +178,7 @@ def _by_difficulty(
 
 
 def _by_class(
-    by_class: PosteriorRule, rate: float, labels: NDArray[np.int64], f: NDArray[np.floating]
+    by_class: ClassNoiseRule, rate: float, labels: NDArray[np.int64], f: NDArray[np.floating]
 ) -> AutoRule:
     rows = sample_rows(len(labels), _INTERVAL_ROWS)
     decided = by_class.decide(labels[rows], f[rows])
@@ -190,7 +190,7 @@ def _by_class(
     return AutoRule(Ground.CLASSES, by_class, Meter(False), (reading,), interval, summary)
 
 
-def _open(by_class: PosteriorRule, meter: Meter, opposed: float, n: int) -> AutoRule:
+def _open(by_class: ClassNoiseRule, meter: Meter, opposed: float, n: int) -> AutoRule:
     """Both readings, and nothing changed."""
     interval, readings = interval_open(opposed, n), both_readings(opposed)
     ground = Ground.NONE if by_class.blind else Ground.OPEN

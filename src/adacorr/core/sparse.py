@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.by_class import MIN_ROWS
 from adacorr.core.lrt import Decision
-from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
 
 Array = NDArray[np.float64]
@@ -266,7 +266,7 @@ def fit_top_k(
     max_flip_error: float | None = None,
 ) -> TopKRule:
     """:func:`adacorr.correction.arrays.fit_rule` for listed probabilities of many classes."""
-    from adacorr.core.sparse_posterior import fit_sparse_posterior
+    from adacorr.core.sparse_by_class import fit_sparse_by_class
     from adacorr.core.validation import check_delta, check_number
 
     k = pred_probs.n_classes
@@ -281,4 +281,4 @@ def fit_top_k(
         raise InputError(f"T: expected none with top-k probabilities of {k} classes, got one")
     if max_flip_error is not None:
         check_number(max_flip_error, "max_flip_error", above=0, at_most=1)
-    return fit_sparse_posterior(codes, pred_probs, max_flip_error)
+    return fit_sparse_by_class(codes, pred_probs, max_flip_error)

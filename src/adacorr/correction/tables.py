@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from adacorr.core import kernel
 from adacorr.core.answers import Answers
 from adacorr.core.asking import check_seed
+from adacorr.core.by_class import MIN_ROWS
 from adacorr.core.certify import certify
 from adacorr.core.informed import Answered, InformedRule
 from adacorr.core.lrt import Rule
-from adacorr.core.posterior import MIN_ROWS
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError

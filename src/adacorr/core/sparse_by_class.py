@@ -1,6 +1,6 @@
-"""The automatic rule for top-k probabilities of many classes, in O(N k) time and memory.
+"""Noise by class for top-k probabilities of many classes, in O(N k) time and memory.
 
-The model of :mod:`adacorr.core.posterior` with fewer parameters, because 20,000 classes have too
+The model of :mod:`adacorr.core.by_class` with fewer parameters, because 20,000 classes have too
 few rows each for more: eta is proportional to ``f ** scale``, a label is wrong with one ``rate``,
 and it then becomes class g with probability ``Q[true, g]``. Q is uniform but for the confusions
 that the data show: ``Q[j, g] = (max(n_jg - 1, 0) + ...) / (n_j + strength)``, where n counts the
@@ -21,9 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.calibration import FLOOR
-from adacorr.core.lrt import Decision
-from adacorr.core.posterior import (
+from adacorr.core.by_class import (
     ANCHOR_EXCESS,
     ANCHOR_SHARE,
     CONFIDENT_SHARE,
@@ -34,6 +32,8 @@ from adacorr.core.posterior import (
     NOTE_TRUST,
     NOTES_BLIND,
 )
+from adacorr.core.calibration import FLOOR
+from adacorr.core.lrt import Decision
 from adacorr.core.readings import (
     both_readings,
     interval_by_class,
@@ -105,7 +105,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class SparsePosteriorRule:
+class SparseClassNoiseRule:
     """A fitted noise model for top-k rows.
 
     Attributes
@@ -196,25 +196,25 @@ class Half:
     f: TopK
     targets: Targets
 
-    def log_likelihood(self, rule: SparsePosteriorRule) -> Array:
+    def log_likelihood(self, rule: SparseClassNoiseRule) -> Array:
         return np.log(replace(rule, targets=self.targets).joint(self.labels, self.f).likelihood)
 
-    def explained(self, rule: SparsePosteriorRule) -> tuple[Array, Array]:
+    def explained(self, rule: SparseClassNoiseRule) -> tuple[Array, Array]:
         """P(given | x) if all labels are right, and if all are wrong."""
         rule = replace(rule, targets=self.targets, rate=0.5)
         joint = rule.joint(self.labels, self.f)
         return 2 * joint.own, 2 * (joint.likelihood - joint.own)
 
 
-def fit_sparse_posterior(
+def fit_sparse_by_class(
     labels: NDArray[np.int64], f: TopK, max_flip_error: float | None = None
-) -> SparsePosteriorRule:
+) -> SparseClassNoiseRule:
     """Fit the noise model to the given labels: pairs on all rows, the numbers on a part."""
     k = f.n_classes
     even = Targets.of(np.empty(0, np.int64), np.empty(0), k, np.inf)
     rows = sample_rows(len(labels), _FIT_ROWS)
     part = [Half(labels[rows], f[rows], even)]
-    rule = _fit_numbers(SparsePosteriorRule(1.0, _start(*_best(part[0])), even), part)
+    rule = _fit_numbers(SparseClassNoiseRule(1.0, _start(*_best(part[0])), even), part)
     rule = _anchored(rule, part)
     fold = (priority(np.arange(len(labels))) >> np.uint64(7)) & np.uint64(1)
     sides = [fold == 0, fold == 1]
@@ -234,7 +234,7 @@ def _start(wrong: NDArray[np.bool_], top: Array) -> float:
     return float(np.clip(wrong[top >= np.median(top)].mean(), 1e-3, 0.9))
 
 
-def _fit_numbers(rule: SparsePosteriorRule, halves: list[Half]) -> SparsePosteriorRule:
+def _fit_numbers(rule: SparseClassNoiseRule, halves: list[Half]) -> SparseClassNoiseRule:
     """Scale by golden section and rate by expectation-maximisation, in turns."""
     for _ in range(_TURNS):
         rule = _fit_scale(rule, halves)
@@ -248,10 +248,10 @@ def _fit_numbers(rule: SparsePosteriorRule, halves: list[Half]) -> SparsePosteri
     return rule
 
 
-def _fit_scale(rule: SparsePosteriorRule, halves: list[Half]) -> SparsePosteriorRule:
+def _fit_scale(rule: SparseClassNoiseRule, halves: list[Half]) -> SparseClassNoiseRule:
     low, high, inner = -1.5, 1.0, (np.sqrt(5.0) - 1) / 2  # of its logarithm
 
-    def at(log_scale: float) -> tuple[float, SparsePosteriorRule]:
+    def at(log_scale: float) -> tuple[float, SparseClassNoiseRule]:
         new = replace(rule, scale=float(np.exp(log_scale)))
         return sum(float(half.log_likelihood(new).sum()) for half in halves), new
 
@@ -269,7 +269,7 @@ def _fit_scale(rule: SparsePosteriorRule, halves: list[Half]) -> SparsePosterior
     return max(at_left, at_right, key=lambda found: found[0])[1]
 
 
-def _anchored(rule: SparsePosteriorRule, part: list[Half]) -> SparsePosteriorRule:
+def _anchored(rule: SparseClassNoiseRule, part: list[Half]) -> SparseClassNoiseRule:
     """The reading "f has learnt the noise", if the most confident rows speak for it."""
     wrong, top = _best(part[0])
     rate = float(wrong[top >= np.quantile(top, 1 - ANCHOR_SHARE)].mean())
@@ -281,12 +281,12 @@ def _anchored(rule: SparsePosteriorRule, part: list[Half]) -> SparsePosteriorRul
 
 
 def _with_pairs(
-    rule: SparsePosteriorRule,
+    rule: SparseClassNoiseRule,
     labels: NDArray[np.int64],
     f: TopK,
     sides: list[NDArray[np.bool_]],
     used: set[int],
-) -> SparsePosteriorRule:
+) -> SparseClassNoiseRule:
     """Frequent confusions, as far as those of one half of the rows predict the other half."""
     k = f.n_classes
     counted = [_pair_counts(rule, labels[side], f[side]) for side in sides]
@@ -311,7 +311,7 @@ def _with_pairs(
 
 
 def _pair_counts(
-    rule: SparsePosteriorRule, labels: NDArray[np.int64], f: TopK
+    rule: SparseClassNoiseRule, labels: NDArray[np.int64], f: TopK
 ) -> tuple[NDArray[np.int64], Array]:
     """Expected flips from each class j to each given class g, as sorted keys j * K + g."""
     keys, counts = [np.empty(0, np.int64)], [np.empty(0)]
@@ -328,7 +328,7 @@ def _pair_counts(
     return found, sums.astype(np.float64)
 
 
-def _judge(rule: SparsePosteriorRule, labels: NDArray[np.int64], f: TopK) -> SparsePosteriorRule:
+def _judge(rule: SparseClassNoiseRule, labels: NDArray[np.int64], f: TopK) -> SparseClassNoiseRule:
     """Decide whether the fit is ground for changes at all, and say so in words."""
     listed, _ = rule.eta(f)
     rule = replace(rule, model_error=CONFIDENT_SHARE * float(1 - listed.max(axis=1).mean()))

@@ -1,4 +1,4 @@
-"""The automatic rule: the posterior of the true label under a fitted noise model.
+"""Noise by class: P(true | x, given label) where P(given | true) is one matrix for all rows.
 
 With eta the clean posterior P(true | x) and ``T[i, j] = P(given = j | true = i)``, a row's
 posterior ``P(true = j | x, given = g)`` is proportional to ``eta_j T[j, g]``; its largest entry is
@@ -103,8 +103,8 @@ def combine(weight: Array, features: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class PosteriorRule:
-    """A fitted noise model, applied row by row.
+class ClassNoiseRule:
+    """Noise by class, fitted; it is applied row by row.
 
     Attributes
     ----------
@@ -198,12 +198,12 @@ def _flip_targets(T: Array) -> Array:
     return np.divide(off, total, out=even, where=total > 0)
 
 
-def fit_posterior(
+def fit_by_class(
     labels: NDArray[np.int64],
     pred_probs: NDArray[np.floating],
     T: Array | None = None,
     max_flip_error: float | None = None,
-) -> PosteriorRule:
+) -> ClassNoiseRule:
     """Fit the noise model to the given labels; `T` is estimated unless it is given."""
     k, given, probs = pred_probs.shape[1], labels, pred_probs
     rows = sample_rows(len(labels), int(np.clip(_FIT_ELEMENTS // k, *_FIT_ROWS)))
@@ -224,7 +224,7 @@ def fit_posterior(
 
 def _fit_rule(
     labels: NDArray[np.int64], features: Array, T: Array | None, belief: Array | None = None
-) -> tuple[PosteriorRule, Array]:
+) -> tuple[ClassNoiseRule, Array]:
     """The rule, and the held-out clean posterior (K, N) of the rows it was fitted to.
 
     T is fixed if given; else `belief`, by default "no noise", counts as `TRUST` of the rows.
@@ -243,12 +243,12 @@ def _fit_rule(
     sharpness = _temperature(labels, held_out, matrix)
     eta = softmax(sharpness * held_out)
     model_error = np.full(len(matrix), CONFIDENT_SHARE * float(1 - eta.max(axis=0).mean()))
-    return PosteriorRule(matrix, sharpness * fit.weight, sharpness * fit.bias, model_error), eta
+    return ClassNoiseRule(matrix, sharpness * fit.weight, sharpness * fit.bias, model_error), eta
 
 
 def _pooled(
-    labels: NDArray[np.int64], features: Array, rule: PosteriorRule, eta: Array
-) -> tuple[PosteriorRule, Array]:
+    labels: NDArray[np.int64], features: Array, rule: ClassNoiseRule, eta: Array
+) -> tuple[ClassNoiseRule, Array]:
     """:func:`_split`, and for two classes one rate of noise unless two rates are clearly likelier.
 
     With two classes a difference of the rates trades off against the bias of the map: at high noise
@@ -268,7 +268,7 @@ def _pooled(
     return replace(even, unmix=rule.unmix, model_error=split.model_error), even_eta
 
 
-def _split(rule: PosteriorRule, eta: Array) -> PosteriorRule:
+def _split(rule: ClassNoiseRule, eta: Array) -> ClassNoiseRule:
     """Read noise of a class beyond the least noisy one as confident mistakes of the model.
 
     Only up to `EXCESS_SHARE` of the errors expected where it predicts that class, and beyond what
@@ -289,8 +289,8 @@ def _split(rule: PosteriorRule, eta: Array) -> PosteriorRule:
 
 
 def _anchored(
-    labels: NDArray[np.int64], features: Array, rule: PosteriorRule, eta: Array
-) -> tuple[PosteriorRule, Array]:
+    labels: NDArray[np.int64], features: Array, rule: ClassNoiseRule, eta: Array
+) -> tuple[ClassNoiseRule, Array]:
     """Another explanation, where it is the likelier one: the model has learnt the noise.
 
     A model that has learnt the noise perfectly, f = eta @ T, also fits with T = I: "every row is
@@ -335,13 +335,13 @@ def _coarse(features: Array) -> bool:
 
 
 def _judge(
-    rule: PosteriorRule,
+    rule: ClassNoiseRule,
     labels: NDArray[np.int64],
     pred_probs: NDArray[np.floating],
     eta: Array,
     *,
     known: bool,
-) -> PosteriorRule:
+) -> ClassNoiseRule:
     """Decide whether the fit is ground for changes at all, and say so in words.
 
     A class that does not exist gets at most ``STRAY / (K - 1)`` of the labels by even noise. If it

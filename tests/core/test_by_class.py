@@ -8,6 +8,18 @@ import numpy as np
 import pytest
 
 from adacorr.core import noise
+from adacorr.core.by_class import (
+    MIN_ROWS,
+    NOTE_BLIND,
+    NOTE_FEW,
+    NOTE_TRUST,
+    NOTE_WEAK,
+    ClassNoiseRule,
+    Unmix,
+    combine,
+    fit_by_class,
+    shrunk_transition,
+)
 from adacorr.core.calibration import (
     _objective,
     log_features,
@@ -15,18 +27,6 @@ from adacorr.core.calibration import (
     maximise,
     posterior,
     softmax,
-)
-from adacorr.core.posterior import (
-    MIN_ROWS,
-    NOTE_BLIND,
-    NOTE_FEW,
-    NOTE_TRUST,
-    NOTE_WEAK,
-    PosteriorRule,
-    Unmix,
-    combine,
-    fit_posterior,
-    shrunk_transition,
 )
 
 
@@ -39,14 +39,14 @@ def mixture(n: int, k: int, separation: float, seed: int):
     return truth, softmax(separation * z.T).T
 
 
-def corrected(rule: PosteriorRule, labels, f):
+def corrected(rule: ClassNoiseRule, labels, f):
     decision = rule.decide(labels, f)
     return np.where(decision.flipped, decision.suggested, labels)
 
 
 def exact_rule(T, **changes):
     k = len(T)
-    return PosteriorRule(T, np.asarray(1.0), np.zeros(k), **changes)
+    return ClassNoiseRule(T, np.asarray(1.0), np.zeros(k), **changes)
 
 
 def test_known_posterior_is_bayes_row_by_row():
@@ -103,7 +103,7 @@ def test_near_bayes_when_the_model_learnt_the_noise(k, spec):
     truth, eta = mixture(3000, k, 3.0, 9)
     T = noise.parse(spec, k)
     labels = noise.inject(truth, T, 10)
-    rule = fit_posterior(labels, eta @ T)
+    rule = fit_by_class(labels, eta @ T)
     bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
     assert (corrected(rule, labels, eta @ T) == truth).mean() > bayes - 0.01
     assert rule.summary["noise_rate"] == pytest.approx(float(spec.split(":")[1]), abs=0.03)
@@ -115,7 +115,7 @@ def test_near_bayes_and_honest_when_the_model_is_clean_but_tempered(spec):
     T = noise.parse(spec, 5)
     labels = noise.inject(truth, T, 12)
     f = softmax(0.4 * np.log(np.maximum(eta, 1e-4)).T).T
-    rule = fit_posterior(labels, f)
+    rule = fit_by_class(labels, f)
     decision = rule.decide(labels, f)
     new = np.where(decision.flipped, decision.suggested, labels)
     bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
@@ -130,7 +130,7 @@ def test_near_bayes_and_honest_when_the_model_is_clean_but_tempered(spec):
 def test_clean_labels_are_left_alone_whatever_the_confidence(k, temper):
     truth, eta = mixture(2000, k, 2.0, 13)
     f = softmax(temper * np.log(np.maximum(eta, 1e-4)).T).T
-    rule = fit_posterior(truth, f)
+    rule = fit_by_class(truth, f)
     assert (corrected(rule, truth, f) == truth).mean() >= 0.995
 
 
@@ -138,14 +138,14 @@ def test_confident_mistakes_in_one_class_are_not_taken_for_noise():
     truth, eta = mixture(4000, 2, 2.0, 31)
     mistaken = (eta[:, 1] > 0.5) & (np.random.default_rng(32).random(4000) < 0.03)
     truth = np.where(mistaken, 0, truth)
-    assert (corrected(fit_posterior(truth, eta), truth, eta) == truth).mean() >= 0.995
+    assert (corrected(fit_by_class(truth, eta), truth, eta) == truth).mean() >= 0.995
 
 
 def test_large_noise_in_one_class_is_corrected():
     truth, eta = mixture(4000, 2, 2.0, 33)
     T = np.array([[1.0, 0.0], [0.25, 0.75]])
     labels = noise.inject(truth, T, 34)
-    new = corrected(fit_posterior(labels, eta), labels, eta)
+    new = corrected(fit_by_class(labels, eta), labels, eta)
     bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
     assert (new == truth).mean() > bayes - 0.02
     assert (new == truth).mean() > (labels == truth).mean() + 0.03
@@ -156,7 +156,7 @@ def test_two_classes_share_one_rate_at_high_noise(seed):
     truth, eta = mixture(3000, 2, 1.5, seed)
     T = noise.uniform(2, 0.4)
     labels = noise.inject(truth, T, seed + 1)
-    rule = fit_posterior(labels, eta @ T)
+    rule = fit_by_class(labels, eta @ T)
     assert rule.T[0, 0] == pytest.approx(rule.T[1, 1])
     bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
     assert (corrected(rule, labels, eta @ T) == truth).mean() > bayes - 0.03
@@ -166,7 +166,7 @@ def test_two_classes_keep_two_rates_that_differ():
     truth, eta = mixture(4000, 2, 2.5, 43)
     T = np.array([[0.9, 0.1], [0.4, 0.6]])
     labels = noise.inject(truth, T, 44)
-    rule = fit_posterior(labels, eta)
+    rule = fit_by_class(labels, eta)
     np.testing.assert_allclose(rule.T, T, atol=0.06)
 
 
@@ -179,7 +179,7 @@ def test_a_model_near_chance_does_not_touch_clean_labels(pixels):
     X, y = map(np.asarray, load_digits(return_X_y=True))
     model = LogisticRegression(C=1e-4, max_iter=300)
     f = np.asarray(cross_val_predict(model, X[:, :pixels] / 16, y, method="predict_proba"))
-    rule = fit_posterior(y, f)
+    rule = fit_by_class(y, f)
     assert rule.summary["note"] in (NOTE_WEAK, NOTE_TRUST)
     assert not rule.decide(y, f).flipped.any()
 
@@ -187,7 +187,7 @@ def test_a_model_near_chance_does_not_touch_clean_labels(pixels):
 def test_most_labels_wrong_is_no_reason_to_give_up():
     truth, eta = mixture(3000, 5, 4.0, 45)
     labels = noise.inject(truth, noise.uniform(5, 0.6), 46)
-    rule = fit_posterior(labels, eta)
+    rule = fit_by_class(labels, eta)
     assert (labels == truth).mean() < 0.45
     assert (corrected(rule, labels, eta) == truth).mean() > 0.9
 
@@ -198,7 +198,7 @@ def test_two_classes_near_bayes_when_the_model_learnt_half_of_the_noise(rate):
     T = noise.uniform(2, rate)
     labels = noise.inject(truth, T, 36)
     f = eta @ noise.uniform(2, rate / 2)
-    rule = fit_posterior(labels, f)
+    rule = fit_by_class(labels, f)
     bayes = ((eta * T.T[labels]).argmax(axis=1) == truth).mean()
     assert (corrected(rule, labels, f) == truth).mean() > bayes - 0.01
     assert rule.summary["noise_rate"] == pytest.approx(rate, abs=0.03)
@@ -208,7 +208,7 @@ def test_many_classes_share_one_noise_rate():
     truth, eta = mixture(1500, 150, 4.0, 29)
     labels = noise.inject(truth, noise.uniform(150, 0.3), 30)
     f = softmax(0.6 * np.log(np.maximum(eta, 1e-4)).T).T
-    rule = fit_posterior(labels, f)
+    rule = fit_by_class(labels, f)
     off = rule.T[~np.eye(150, dtype=bool)]
     assert np.ptp(off) < 1e-12
     assert (corrected(rule, labels, f) == truth).mean() > (labels == truth).mean() + 0.1
@@ -216,7 +216,7 @@ def test_many_classes_share_one_noise_rate():
 
 def test_labels_better_than_the_model_are_named_so():
     truth, eta = mixture(2000, 4, 1.5, 14)
-    rule = fit_posterior(truth, eta)
+    rule = fit_by_class(truth, eta)
     assert rule.summary["note"] == NOTE_TRUST
     assert not rule.decide(truth, eta).flipped.any()
 
@@ -225,7 +225,7 @@ def test_random_labels_and_constant_labels_are_not_touched():
     rng = np.random.default_rng(15)
     f = softmax(0.1 * rng.standard_normal((5, 1000))).T
     for labels in (rng.integers(0, 5, 1000), np.full(1000, 2)):
-        rule = fit_posterior(labels, f)
+        rule = fit_by_class(labels, f)
         assert rule.summary["note"] == NOTE_BLIND
         assert not rule.decide(labels, f).flipped.any()
 
@@ -233,12 +233,12 @@ def test_random_labels_and_constant_labels_are_not_touched():
 def test_constant_labels_against_a_confident_model_are_not_touched():
     _, eta = mixture(1000, 4, 3.0, 16)
     labels = np.zeros(1000, dtype=np.int64)
-    assert not fit_posterior(labels, eta).decide(labels, eta).flipped.any()
+    assert not fit_by_class(labels, eta).decide(labels, eta).flipped.any()
 
 
 def test_few_rows_are_never_changed():
     labels, f = np.array([0, 1, 1]), np.array([[0.99, 0.01], [0.98, 0.02], [0.1, 0.9]])
-    rule = fit_posterior(labels, f)
+    rule = fit_by_class(labels, f)
     assert rule.summary["note"] == NOTE_FEW
     assert not rule.decide(labels, f).flipped.any()
 
@@ -258,7 +258,7 @@ def test_odd_inputs_give_numbers_and_no_warning():
             (labels[:1], eta[:1]),
         ]
         for y, f in cases:
-            decision = fit_posterior(y, f).decide(y, f)
+            decision = fit_by_class(y, f).decide(y, f)
             assert decision.confidence is not None
             assert np.isfinite(decision.confidence).all() == (len(y) >= MIN_ROWS)
             assert ((decision.ratio >= 0) & (decision.ratio <= 1)).all()
@@ -269,7 +269,7 @@ def fitted():
     truth, eta = mixture(2000, 7, 2.5, 19)
     T = noise.uniform(7, 0.3)
     labels = noise.inject(truth, T, 20)
-    return fit_posterior(labels, eta @ T), labels, (eta @ T).astype(np.float32)
+    return fit_by_class(labels, eta @ T), labels, (eta @ T).astype(np.float32)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 64, 1999])
@@ -289,7 +289,7 @@ def test_full_map_gives_the_same_bits_in_batches():
     labels = rng.integers(0, 9, 500)
     weight = np.eye(9) + 0.1 * rng.standard_normal((9, 9))
     unmix = Unmix(np.asarray(1.1), np.zeros(9), np.linalg.inv(noise.pair(9, 0.3)))
-    rule = PosteriorRule(noise.uniform(9, 0.2), weight, np.zeros(9), 0.01, unmix)
+    rule = ClassNoiseRule(noise.uniform(9, 0.2), weight, np.zeros(9), 0.01, unmix)
     whole = rule.posterior(labels, eta)
     pieces = [rule.posterior(labels[i : i + 1], eta[i : i + 1]) for i in range(500)]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
@@ -308,16 +308,16 @@ def test_renamed_classes_rename_the_answer():
     order = np.array([2, 0, 3, 1])
     place = np.argsort(order)
     f = softmax(0.5 * np.log(np.maximum(eta, 1e-4)).T).T
-    plain = corrected(fit_posterior(labels, f), labels, f)
+    plain = corrected(fit_by_class(labels, f), labels, f)
     renamed = place[labels]
-    other = corrected(fit_posterior(renamed, f[:, order]), renamed, f[:, order])
+    other = corrected(fit_by_class(renamed, f[:, order]), renamed, f[:, order])
     assert (order[other] == plain).mean() > 0.999
 
 
 def test_max_flip_error_withholds_doubtful_flips_and_adds_up(fitted):
     rule, labels, f = fitted
     free = rule.decide(labels, f)
-    limited = PosteriorRule(
+    limited = ClassNoiseRule(
         rule.T, rule.weight, rule.bias, rule.model_error, rule.unmix, True, 0.05
     ).decide(labels, f)
     assert limited.review is not None
