@@ -10,12 +10,9 @@ import pytest
 from adacorr.core import noise
 from adacorr.core.by_class import (
     MIN_ROWS,
-    NOTE_BLIND,
-    NOTE_FEW,
-    NOTE_TRUST,
-    NOTE_WEAK,
     ClassNoiseRule,
     Unmix,
+    Verdict,
     combine,
     fit_by_class,
     shrunk_transition,
@@ -180,7 +177,7 @@ def test_a_model_near_chance_does_not_touch_clean_labels(pixels):
     model = LogisticRegression(C=1e-4, max_iter=300)
     f = np.asarray(cross_val_predict(model, X[:, :pixels] / 16, y, method="predict_proba"))
     rule = fit_by_class(y, f)
-    assert rule.summary["note"] in (NOTE_WEAK, NOTE_TRUST)
+    assert rule.summary["note"] in (Verdict.WEAK.value, Verdict.TRUST.value)
     assert not rule.decide(y, f).flipped.any()
 
 
@@ -217,7 +214,7 @@ def test_many_classes_share_one_noise_rate():
 def test_labels_better_than_the_model_are_named_so():
     truth, eta = mixture(2000, 4, 1.5, 14)
     rule = fit_by_class(truth, eta)
-    assert rule.summary["note"] == NOTE_TRUST
+    assert rule.summary["note"] == Verdict.TRUST.value
     assert not rule.decide(truth, eta).flipped.any()
 
 
@@ -226,7 +223,7 @@ def test_random_labels_and_constant_labels_are_not_touched():
     f = softmax(0.1 * rng.standard_normal((5, 1000))).T
     for labels in (rng.integers(0, 5, 1000), np.full(1000, 2)):
         rule = fit_by_class(labels, f)
-        assert rule.summary["note"] == NOTE_BLIND
+        assert rule.summary["note"] == Verdict.BLIND.value
         assert not rule.decide(labels, f).flipped.any()
 
 
@@ -239,7 +236,7 @@ def test_constant_labels_against_a_confident_model_are_not_touched():
 def test_few_rows_are_never_changed():
     labels, f = np.array([0, 1, 1]), np.array([[0.99, 0.01], [0.98, 0.02], [0.1, 0.9]])
     rule = fit_by_class(labels, f)
-    assert rule.summary["note"] == NOTE_FEW
+    assert rule.summary["note"] == Verdict.FEW.value
     assert not rule.decide(labels, f).flipped.any()
 
 

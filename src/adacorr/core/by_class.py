@@ -30,6 +30,7 @@ docs/auto-rule.md has the measurements, failures included.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -71,12 +72,20 @@ _JUDGE_ROWS = (1_500, 20_000)
 _STEPS = 40  # of L-BFGS; more change nothing that the ridge lets through
 _CHUNK_ELEMENTS = 1 << 16
 
-NOTE_FEW = "too few rows to tell wrong labels from a wrong model: nothing is changed"
-NOTE_BLIND = "the model does not predict the given labels better than guessing: nothing is changed"
-NOTE_WEAK = "the model is too weak to tell wrong labels from its own errors: nothing is changed"
-NOTE_TRUST = "the labels look better than the model: nothing is changed"
-NOTES_BLIND = (NOTE_FEW, NOTE_BLIND, NOTE_WEAK)  # then no number of the fit is worth telling
-NOTE_NOISE = "about {:.1%} of the labels look wrong"
+
+class Verdict(Enum):
+    """What a fit says about the labels; the value is the sentence that people read."""
+
+    FEW = "too few rows to tell wrong labels from a wrong model: nothing is changed"
+    BLIND = "the model does not predict the given labels better than guessing: nothing is changed"
+    WEAK = "the model is too weak to tell wrong labels from its own errors: nothing is changed"
+    TRUST = "the labels look better than the model: nothing is changed"
+    NOISE = "about {:.1%} of the labels look wrong"
+
+    @property
+    def blind(self) -> bool:
+        """No number of the fit is worth telling."""
+        return self in (Verdict.FEW, Verdict.BLIND, Verdict.WEAK)
 
 
 @dataclass(frozen=True)
@@ -353,21 +362,20 @@ def _judge(
     share = np.bincount(labels, minlength=k) / n
     guessing = float((n * share * np.log(np.maximum(share, 1e-300))).sum())
     gone = (eta.mean(axis=1) < GONE * share) & (share > STRAY / (k - 1)) & (n * share >= KNOWN_ROWS)
-    note = NOTE_NOISE.format(rate)
-    active = False
     if not known and n < MIN_ROWS:
-        note = NOTE_FEW
+        verdict = Verdict.FEW
     elif not known and log_likelihood(eta, rule.T, labels) <= guessing + k:
-        note = NOTE_BLIND
+        verdict = Verdict.BLIND
     elif not known and gone.any():
-        note = NOTE_WEAK
+        verdict = Verdict.WEAK
     elif not known and eta.mean(axis=1) @ (1 - np.diag(rule.T) - 2 * rule.model_error) <= 0:
-        note = NOTE_TRUST
+        verdict = Verdict.TRUST
     else:
-        active = True
-    blind = note in NOTES_BLIND
-    summary = {"rule": "auto", "noise_rate": None if blind else rate, "note": note}
-    return replace(rule, active=active, blind=blind, summary=summary)
+        verdict = Verdict.NOISE
+    noise_rate = None if verdict.blind else rate
+    summary = {"rule": "auto", "noise_rate": noise_rate, "note": verdict.value.format(rate)}
+    active = verdict is Verdict.NOISE
+    return replace(rule, active=active, blind=verdict.blind, summary=summary)
 
 
 def _fit_map(

@@ -26,11 +26,7 @@ from adacorr.core.by_class import (
     ANCHOR_SHARE,
     CONFIDENT_SHARE,
     MIN_ROWS,
-    NOTE_BLIND,
-    NOTE_FEW,
-    NOTE_NOISE,
-    NOTE_TRUST,
-    NOTES_BLIND,
+    Verdict,
 )
 from adacorr.core.calibration import FLOOR
 from adacorr.core.lrt import Decision
@@ -336,25 +332,24 @@ def _judge(rule: SparseClassNoiseRule, labels: NDArray[np.int64], f: TopK) -> Sp
     noise = float((1 - joint.own / joint.likelihood).mean())
     share = np.unique(labels, return_counts=True)[1] / len(labels)
     guessing = len(labels) * float((share * np.log(share)).sum())
-    note, active = NOTE_NOISE.format(noise), False
     if len(labels) < MIN_ROWS:
-        note = NOTE_FEW
+        verdict = Verdict.FEW
     elif np.log(joint.likelihood).sum() <= guessing + len(share):
-        note = NOTE_BLIND
+        verdict = Verdict.BLIND
     elif rule.rate <= 2 * rule.model_error:
-        note = NOTE_TRUST
+        verdict = Verdict.TRUST
     else:
-        active = True
+        verdict = Verdict.NOISE
+    note = verdict.value.format(noise)
+    if verdict is Verdict.NOISE:
         if len(rule.targets.keys):
             note += f"; {len(rule.targets.keys):,} frequent confusions"
-    blind = note in NOTES_BLIND
-    if active:
         doubt = float(1 - listed.max(axis=1).mean())
         interval, readings = interval_by_class(noise, len(labels), doubt), ()
         summary = summary_of("noise by class", noise, note, interval, readings)
         return replace(rule, active=True, summary=summary)
     opposed = float((f.best()[0] != labels).mean())
     interval, readings = interval_open(opposed, len(labels)), both_readings(opposed)
-    note = note if blind else open_note(opposed, interval)
+    note = note if verdict.blind else open_note(opposed, interval)
     summary = summary_of("two readings", None, note, interval, readings)
     return replace(rule, active=False, blind=True, summary=summary)
