@@ -92,7 +92,8 @@ def find_nearness(features: Features, exact_only: bool = False, tick: Tick = sil
     copy_distance, outlier = np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
     link = _same_content(features.digests)
     if len(usable) > 1:
-        rows, far = nearest(features.reduced[usable], min(NEIGHBOURS, len(usable) - 1), tick)
+        x = features.reduced if len(usable) == n else features.reduced[usable]
+        rows, far = nearest(x, min(NEIGHBOURS, len(usable) - 1), tick)
         usual = float(np.median(far[:, 0][far[:, 0] > 1e-6])) if (far[:, 0] > 1e-6).any() else 1.0
         copy_distance[usable] = far[:, 0] / usual
         outlier[usable] = _beyond(far.mean(axis=1))

@@ -12,7 +12,8 @@ EXACT_ROWS = 20_000
 TABLES = 6
 """Random partitions beyond `EXACT_ROWS`; a near copy meets its twin in one of them."""
 BUCKET = 128
-BLOCK = 1024
+BLOCK = 256
+SCORED = 8192
 
 
 def nearest(
@@ -22,7 +23,8 @@ def nearest(
 
     Beyond 20,000 rows these are the nearest found in six random partitions into buckets of about
     128 rows, so the time grows with N and near copies are found, but a far neighbour may be missed.
-    Fewer than k are filled up with the row itself at distance 2.
+    `x` may be a memory map: a bucket's rows are read when they are compared. Fewer than k are
+    filled up with the row itself at distance 2.
 
     >>> rows, far = nearest(np.array([[1, 0], [0, 1], [1, 0.1]], np.float32), k=1)
     >>> rows.ravel().tolist()
@@ -31,12 +33,12 @@ def nearest(
     n = len(x)
     rows = np.tile(np.arange(n)[:, None], (1, k))
     far = np.full((n, k), 2.0, np.float32)
-    x = unit(x)
     if n <= EXACT_ROWS:
+        every, whole = np.arange(n), unit(x)
         for start in range(0, n, BLOCK):
             tick("comparing samples", start, n)
-            block = np.arange(start, min(start + BLOCK, n))
-            _merge(rows, far, block, np.arange(n), x)
+            block = every[start : start + BLOCK]
+            _merge(rows, far, block, every, whole[block], whole)
         return rows, far
     rng = np.random.default_rng(seed)
     bits = int(np.ceil(np.log2(n / BUCKET)))
@@ -44,19 +46,26 @@ def nearest(
         tick("comparing samples", table, TABLES)
         for bucket in _buckets(x, bits, rng):
             for start in range(0, len(bucket), BLOCK):
-                near = bucket[max(0, start - BLOCK) : start + 2 * BLOCK]
-                _merge(rows, far, bucket[start : start + BLOCK], near, x)
+                block, near = bucket[start : start + BLOCK], bucket[_around(start)]
+                _merge(rows, far, block, near, unit(x[block]), unit(x[near]))
     return rows, far
 
 
+def _around(start: int) -> slice:
+    """A block and the blocks beside it: a bucket of very many equal rows is not compared whole."""
+    return slice(max(0, start - BLOCK), start + 2 * BLOCK)
+
+
 def _buckets(
-    x: NDArray[np.float32], bits: int, rng: np.random.Generator
+    x: NDArray[np.floating], bits: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """Halved `bits` times at the median of a random direction: buckets of about equal size."""
+    directions = rng.standard_normal((x.shape[1], bits)).astype(np.float32)
+    scores = np.empty((bits, len(x)), np.float32)
+    for start in range(0, len(x), SCORED):
+        scores[:, start : start + SCORED] = (unit(x[start : start + SCORED]) @ directions).T
     buckets = [np.arange(len(x))]
-    for _ in range(bits):
-        direction = rng.standard_normal(x.shape[1]).astype(np.float32)
-        score = x @ direction
+    for score in scores:
         buckets = [half for b in buckets for half in _halves(b, score[b]) if len(half)]
     return buckets
 
@@ -72,10 +81,11 @@ def _merge(
     block: NDArray[np.int64],
     others: NDArray[np.int64],
     x: NDArray[np.float32],
+    y: NDArray[np.float32],
 ) -> None:
-    """Take into the lists of `block` what is nearer among `others`."""
+    """Take into the lists of `block` (at `x`) what is nearer among `others` (at `y`)."""
     k = rows.shape[1]
-    distance = 1 - x[block] @ x[others].T
+    distance = 1 - x @ y.T
     distance[block[:, None] == others[None, :]] = 2.0
     take = min(k, len(others))
     top = np.argpartition(distance, take - 1, axis=1)[:, :take]
