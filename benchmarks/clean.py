@@ -188,7 +188,7 @@ def clean_learning(case: Case, features: Features, encoding: float) -> dict[str,
     from sklearn.linear_model import LogisticRegression
 
     every = np.arange(len(case.truth))
-    x = features.view("sparse" if features.sparse is not None else "dense", every)
+    x = features.views(every)["sparse" if features.sparse is not None else "dense"]
     began = time.perf_counter()
     learner = CleanLearning(LogisticRegression(max_iter=300), seed=0)
     found = learner.find_label_issues(x, case.samples.labels)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.cleaning.encoders.encoded import Encoder
 from adacorr.cleaning.encoders.hub import fetches
+from adacorr.cleaning.engine import HERE, Engine
 from adacorr.cleaning.features import Features, Tick, make_features, silent
 from adacorr.cleaning.folds import Folds, out_of_fold, pooled
 from adacorr.cleaning.issues import Issues, find_issues, find_nearness
@@ -78,6 +79,7 @@ def clean(
     run_dir: str | Path | None = None,
     resume: bool = False,
     tick: Tick = silent,
+    engine: Engine = HERE,
 ) -> Cleaned:
     """Photos, texts or a table in, clean labels out.
 
@@ -102,6 +104,8 @@ def clean(
     strict : stop at the first row that is empty or cannot be read; by default it is marked.
     run_dir : where to write; `resume` goes on with what is there.
     tick : called with (step, done, total).
+    engine : where samples are encoded and predicted: here, or
+        ``adacorr.cleaning.engine.Cluster(client)`` of a Dask client, with equal results.
 
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
@@ -132,6 +136,7 @@ def clean(
         run_dir=run_dir,
         resume=resume,
         tick=tick,
+        engine=engine,
     )
 
 
@@ -145,6 +150,7 @@ def clean_samples(
     run_dir: str | Path | None = None,
     resume: bool = False,
     tick: Tick = silent,
+    engine: Engine = HERE,
 ) -> Cleaned:
     """What :func:`clean` does once it knows the samples."""
     how = folds or Folds()
@@ -154,9 +160,9 @@ def clean_samples(
         write_settings(folder, samples, encoder, how)
     tick("reading", 0, 1)
     contents = digests(samples)
-    features = make_features(samples, contents, maker, folder, tick)
+    features = make_features(samples, contents, maker, folder, tick, engine)
     check_readable(samples, features, strict)
-    cleaned = judge(samples, features, how, verified, folder, tick)
+    cleaned = judge(samples, features, how, verified, folder, tick, engine)
     if folder is None:
         return cleaned
     return replace(cleaned, run=write_results(folder, cleaned, maker.name, how))
@@ -204,13 +210,14 @@ def judge(
     verified: Any = None,
     folder: Path | None = None,
     tick: Tick = silent,
+    engine: Engine = HERE,
 ) -> Cleaned:
     """Predict every row out of fold, find what is wrong, and correct."""
     k = len(samples.class_names)
     near = find_nearness(features, exact_only=samples.kind == "values", tick=tick)
     models = models_for(samples.kind, features.sparse is not None, k)
     parts = out_of_fold(
-        models, features, samples.labels, k, near.groups(samples.groups), how, folder, tick
+        models, features, samples.labels, k, near.groups(samples.groups), how, folder, tick, engine
     )
     tick("correcting", 0, 1)
     mean = pooled(parts)

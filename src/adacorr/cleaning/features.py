@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.cleaning.encoders.encoded import Encoder
+from adacorr.cleaning.encoders.encoded import Encoded, Encoder
+from adacorr.cleaning.engine import HERE, Engine
 from adacorr.cleaning.samples import Samples
 from adacorr.core.sampling import sample_rows
 from adacorr.files import atomic
@@ -29,6 +30,21 @@ FIT_ROWS = 50_000
 REDUCED = 256
 """Models look at so many leading directions of wider features."""
 WAITING, DONE, UNREADABLE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Views:
+    """Some rows, as models look at them."""
+
+    dense: NDArray[np.float32]
+    sparse: Any
+    n_words: int
+
+    def __getitem__(self, name: str) -> Any:
+        """The view that a model asks for: "dense", "sparse" or "words"."""
+        if name == "dense":
+            return self.dense
+        return self.sparse[:, : self.n_words] if name == "words" else self.sparse
 
 
 class Rows(Protocol):
@@ -69,13 +85,10 @@ class Features:
     digests: NDArray[np.uint64]
     identity: str
 
-    def view(self, name: str, rows: NDArray[np.int64]) -> Any:
-        """Some rows of the view that a model asks for: "dense", "sparse" or "words"."""
-        if name == "dense":
-            return self.reduced[rows]
-        assert self.sparse is not None
-        found = self.sparse.take(rows)
-        return found[:, : self.n_words] if name == "words" else found
+    def views(self, rows: NDArray[np.int64]) -> Views:
+        """What models see of some rows."""
+        sparse = None if self.sparse is None else self.sparse.take(rows)
+        return Views(self.reduced[rows], sparse, self.n_words)
 
 
 class SparseRows:
@@ -124,6 +137,7 @@ def make_features(
     encoder: Encoder,
     folder: Path | None = None,
     tick: Tick = silent,
+    engine: Engine = HERE,
 ) -> Features:
     """Encode every sample; what `folder` holds of an earlier, even a killed, run is used again."""
     whole = hashlib.sha256(digests.tobytes()).hexdigest()
@@ -139,14 +153,16 @@ def make_features(
         sparse = SparseRows(None if len(samples) <= FIT_ROWS else folder)
         store.state[:] = WAITING
     todo = np.flatnonzero(store.state == WAITING)
-    for start in range(0, len(todo), BLOCK):
-        tick(f"encoding {samples.kind}", len(samples) - len(todo) + start, len(samples))
-        rows = todo[start : start + BLOCK]
-        found = encoder.encode(picked(samples.content, rows))
+    blocks = [todo[start : start + BLOCK] for start in range(0, len(todo), BLOCK)]
+    contents = (picked(samples.content, rows) for rows in blocks)
+    done = len(samples) - len(todo)
+    tick(f"encoding {samples.kind}", done, len(samples))
+    for rows, found in zip(blocks, engine.each(_encoded, encoder, contents), strict=True):
         store.put(rows, found.dense, found.readable)
         if sparse is not None:
             sparse.append(found.sparse)
-    tick(f"encoding {samples.kind}", len(samples), len(samples))
+        done += len(rows)
+        tick(f"encoding {samples.kind}", done, len(samples))
     readable = np.asarray(store.state) == DONE
     return Features(
         store.features,
@@ -159,10 +175,16 @@ def make_features(
     )
 
 
+def _encoded(encoder: Encoder, content: Any) -> Encoded:
+    return encoder.encode(content)
+
+
 def picked(content: Any, rows: NDArray[np.int64]) -> Any:
     """Some of the contents, whatever holds them."""
     if hasattr(content, "column_names"):
-        return content.take(rows)
+        first, last = int(rows[0]), int(rows[-1])
+        whole = last - first + 1 == len(rows)  # rows increase: a slice, which copies nothing
+        return content.slice(first, len(rows)) if whole else content.take(rows)
     if isinstance(content, np.ndarray):
         return content[rows]
     return [content[int(i)] for i in rows]

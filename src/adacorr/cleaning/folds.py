@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.cleaning.features import Features, Tick, array_at, silent
+from adacorr.cleaning.engine import HERE, Engine, one_thread
+from adacorr.cleaning.features import Features, Tick, Views, array_at, silent
 from adacorr.cleaning.models import STRENGTHS, Model
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
@@ -82,6 +84,7 @@ def out_of_fold(
     how: Folds,
     folder: Path | None = None,
     tick: Tick = silent,
+    engine: Engine = HERE,
 ) -> list[NDArray[np.float32]]:
     """(N, K) per model, averaged over the repeats; unreadable rows get the shares of the classes.
 
@@ -95,31 +98,70 @@ def out_of_fold(
         )
     models = [tuned(model, features, labels, groups, usable, how.seed) for model in models]
     work = _Work.open(models, features, labels, n_classes, groups, how, folder)
-    steps = [(r, f) for r in range(how.repeated(len(labels))) for f in range(how.count)]
-    for number, (repeat, fold) in enumerate(steps):
-        tick("predicting out of fold", number, len(steps))
-        if [repeat, fold] in work.done:
-            continue
+    repeats = how.repeated(len(labels))
+    said, total = 0, repeats * len(usable)
+    for repeat, fold in product(range(repeats), range(how.count)):
         rng = np.random.default_rng([how.seed, repeat])
         of = assign_folds(labels[usable], groups[usable], how.count, rng)
-        train = bounded(usable[of != fold], labels, np.random.default_rng([how.seed, repeat, fold]))
-        for place, model in enumerate(models):
-            fitted = model.make().fit(features.view(model.view, train), labels[train])
-            out = work.parts[repeat][place]
-            predict_into(out, fitted, model, features, usable[of == fold])
-        work.finished(repeat, fold)
-    tick("predicting out of fold", len(steps), len(steps))
+        rows = usable[of == fold]
+        if [repeat, fold] not in work.done:
+            train = bounded(
+                usable[of != fold], labels, np.random.default_rng([how.seed, repeat, fold])
+            )
+            fitted = fit_all(models, features.views(train), labels[train], n_classes, engine)
+            for done in predict_into(work.parts[repeat], fitted, features, rows, engine):
+                tick("predicting out of fold", said + done, total)
+            work.finished(repeat, fold)
+        said += len(rows)
+        tick("predicting out of fold", said, total)
     prior = np.bincount(labels, minlength=n_classes) / len(labels)
     return [_averaged([r[m] for r in work.parts], features, prior) for m in range(len(models))]
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """Models that have learnt; called with :class:`Views`, their (B, K) probabilities."""
+
+    models: tuple[tuple[str, Any], ...]
+    n_classes: int
+
+    @one_thread
+    def __call__(self, seen: Views) -> list[NDArray[np.float32]]:
+        found = [probabilities(m, seen[view].copy(), self.n_classes) for view, m in self.models]
+        return [p.astype(np.float32) for p in found]
+
+
+def fit_all(
+    models: Sequence[Model], seen: Views, labels: NDArray[np.int64], n_classes: int, engine: Engine
+) -> Fitted:
+    """Each model fitted to these rows."""
+    items = ((model, seen[model.view]) for model in models)
+    fitted = engine.each(_fit, labels, items)
+    return Fitted(tuple(zip((m.view for m in models), fitted, strict=True)), n_classes)
+
+
+@one_thread
+def _fit(labels: NDArray[np.int64], item: tuple[Model, Any]) -> Any:
+    model, x = item  # copied: sums depend on how an array lies in memory, and it may have travelled
+    return model.make().fit(x.copy(), labels.copy())
+
+
 def predict_into(
-    out: NDArray[np.float32], fitted: Any, model: Model, features: Any, rows: NDArray[np.int64]
-) -> None:
-    """Write the probabilities of `rows`, a block at a time."""
-    for start in range(0, len(rows), PREDICT_ROWS):
-        block = rows[start : start + PREDICT_ROWS]
-        out[block] = probabilities(fitted, features.view(model.view, block), out.shape[1])
+    out: Sequence[NDArray[np.float32]],
+    fitted: Fitted,
+    features: Features,
+    rows: NDArray[np.int64],
+    engine: Engine,
+) -> Iterator[int]:
+    """Write each model's probabilities of `rows`, a block at a time; says how many are done."""
+    blocks = [rows[start : start + PREDICT_ROWS] for start in range(0, len(rows), PREDICT_ROWS)]
+    found = engine.each(Fitted.__call__, fitted, (features.views(block) for block in blocks))
+    done = 0
+    for block, parts in zip(blocks, found, strict=True):
+        for place, part in zip(out, parts, strict=True):
+            place[block] = part
+        done += len(block)
+        yield done
 
 
 def probabilities(fitted: Any, x: Any, n_classes: int) -> NDArray[np.float64]:
@@ -146,6 +188,7 @@ def bounded(
     return np.sort(shuffled[(np.arange(len(rows)) < size) | (rank < PER_CLASS)])
 
 
+@one_thread
 def tuned(
     model: Model,
     features: Features,
@@ -160,7 +203,7 @@ def tuned(
     rng = np.random.default_rng([seed, 99])
     rows = bounded(usable, labels, rng, TUNING_ROWS)
     of = assign_folds(labels[rows], groups[rows], 3, rng)
-    x, y = features.view(model.view, rows), labels[rows]
+    x, y = features.views(rows)[model.view], labels[rows]
     n_classes = int(labels.max()) + 1
 
     def loss(strength: float) -> float:
@@ -188,8 +231,10 @@ def pooled(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     log = np.zeros(parts[0].shape, np.float32)
     for part in parts:
         log += np.log(np.maximum(part, FLOOR)) / len(parts)
-    p = np.exp(log - log.max(axis=1, keepdims=True))
-    return p / p.sum(axis=1, keepdims=True)
+    log -= log.max(axis=1, keepdims=True)
+    p = np.exp(log, out=log)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
 
 
 @dataclass
@@ -252,6 +297,9 @@ def _part(folder: Path | None, name: str, shape: tuple[int, int], known: bool) -
 def _averaged(
     parts: list[NDArray[np.float32]], features: Features, prior: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    mean = np.stack(parts).mean(axis=0)
+    mean = np.array(parts[0])
+    for part in parts[1:]:
+        mean += part
     mean[~features.readable] = prior
-    return mean / mean.sum(axis=1, keepdims=True)
+    mean /= mean.sum(axis=1, keepdims=True)
+    return mean

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.cleaning.engine import one_thread
 from adacorr.cleaning.features import Features, Tick, silent
 from adacorr.cleaning.neighbours import nearest
 
@@ -85,6 +86,7 @@ class Nearness:
         return np.where(alone, np.arange(len(alone)), self.copy_of)
 
 
+@one_thread
 def find_nearness(features: Features, exact_only: bool = False, tick: Tick = silent) -> Nearness:
     """Compare every row with its nearest; `exact_only` where equal features are no copies."""
     n = len(features.readable)

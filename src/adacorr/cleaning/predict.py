@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from adacorr.cleaning.clean import encoder_for
 from adacorr.cleaning.columns import joined_text
 from adacorr.cleaning.encoders.encoded import Encoded, Encoder
-from adacorr.cleaning.features import BLOCK, FIT_ROWS, Features, Reduction, picked
-from adacorr.cleaning.folds import bounded, pooled, probabilities, tuned
-from adacorr.cleaning.models import Model, models_for
+from adacorr.cleaning.engine import HERE
+from adacorr.cleaning.features import BLOCK, FIT_ROWS, Features, Reduction, Views, picked
+from adacorr.cleaning.folds import bounded, fit_all, pooled, tuned
+from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import read_settings
 from adacorr.cleaning.samples import open_samples, values_table
 from adacorr.core.sampling import sample_rows
@@ -46,12 +47,12 @@ class New:
 
 def predictions(run: Run, new: New) -> Iterator[NDArray[np.float32]]:
     """(B, K) probabilities, a block of samples at a time; an unreadable one gets class shares."""
-    judge = fitted(run)
+    judge = judge_of(run)
     for start in range(0, len(new), BLOCK):
         yield judge(picked(new.content, np.arange(start, min(start + BLOCK, len(new)))))
 
 
-def fitted(run: Run) -> Callable[[Any], NDArray[np.float32]]:
+def judge_of(run: Run) -> Callable[[Any], NDArray[np.float32]]:
     """``contents -> (B, K)``: encoder and models of the run, fitted to its corrected labels."""
     kind, k = str(run.table("clean")["kind"]), len(run.class_names())
     table = run.labels()
@@ -66,22 +67,17 @@ def fitted(run: Run) -> Callable[[Any], NDArray[np.float32]]:
         tuned(model, features, y, every, every, 0)
         for model in models_for(kind, known.sparse is not None, k)
     ]
-    made = [model.make().fit(features.view(model.view, every), y) for model in models]
+    fitted = fit_all(models, features.views(every), y, k, HERE)
     shares = np.bincount(y, minlength=k) / len(y)
 
     def judge(content: Any) -> NDArray[np.float32]:
         found = encoder.encode(content)
-        new = _features(found, reduce(found.dense), features.n_words)
-        p = pooled([_said(model, one, new, k) for model, one in zip(models, made, strict=True)])
+        new = Views(reduce(found.dense), found.sparse, features.n_words)
+        p = pooled(fitted(new))
         p[~found.readable] = shares
         return p
 
     return judge
-
-
-def _said(model: Model, one: Any, new: Features, k: int) -> NDArray[np.float32]:
-    rows = np.arange(len(new.readable))
-    return probabilities(one, new.view(model.view, rows), k).astype(np.float32)
 
 
 def _features(found: Encoded, reduced: NDArray[np.float32], n_words: int) -> Features:

@@ -6,7 +6,7 @@ import json as json_lib
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -35,6 +35,8 @@ def clean(
     repeats: int | None = None,
     seed: int = 0,
     strict: bool = False,
+    engine: Literal["local", "dask"] = "local",
+    scheduler: str | None = None,
     run_dir: Path | None = None,
     resume: Path | None = None,
     json: bool = False,
@@ -76,6 +78,12 @@ def clean(
         Of the splits.
     strict
         Stop at a row that is empty or cannot be read, instead of marking it.
+    engine
+        Where samples are encoded and predicted: here, or by the workers of a Dask cluster, with
+        equal results.
+    scheduler
+        The address of a running Dask scheduler whose workers see the same files. Default: workers
+        on this machine.
     run_dir
         Where to write; default: the first free runs/DATA-clean-NUMBER.
     resume
@@ -87,6 +95,7 @@ def clean(
     """
     from adacorr.cleaning.folds import Folds
     from adacorr.cleaning.samples import Choice
+    from adacorr.cli.correct import client_of
 
     choice = Choice(
         label_column, text_column, image_column, group_column, split_column, ignore_columns
@@ -98,7 +107,10 @@ def clean(
         raise InputError("data: expected a folder, a table or a named dataset, got none")
     began = time.monotonic()
     folder = resume or run_dir or _free(data)
-    cleaned = run(data, choice, encoder, how, folder, verified, resume is not None, strict, quiet)
+    with client_of(engine, scheduler) as client:
+        cleaned = run(
+            data, choice, encoder, how, folder, verified, resume is not None, strict, quiet, client
+        )
     summary = summarise(folder, cleaned, time.monotonic() - began)
     if json:
         print(json_lib.dumps(summary))
@@ -116,9 +128,11 @@ def run(
     resume: bool,
     strict: bool,
     quiet: bool,
+    client: Any = None,
 ) -> Cleaned:
     """Open, clean, write the run and its report."""
     from adacorr.cleaning.clean import clean_samples, read_verified
+    from adacorr.cleaning.engine import HERE, Cluster
     from adacorr.cleaning.samples import open_samples
     from adacorr.cli.invocation import command_line
     from adacorr.cli.progress import Steps
@@ -138,6 +152,7 @@ def run(
             run_dir=folder,
             resume=resume,
             tick=steps,
+            engine=HERE if client is None else Cluster(client),
         )
         assert cleaned.run is not None
         steps("writing the report", 0, 1)

@@ -143,7 +143,7 @@ def correct(
         _run_folder(run_dir, report, inputs) as folder,
         together() if several else nullcontext(),
     ):
-        with _progress(quiet or json) as progress, _client(engine, scheduler) as client:
+        with _progress(quiet or json) as progress, client_of(engine, scheduler) as client:
             result = correct_table(
                 inputs,
                 None if dry_run else output,
@@ -228,7 +228,8 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 @contextmanager
-def _client(engine: str, scheduler: str | None) -> Iterator[Any]:
+def client_of(engine: str, scheduler: str | None) -> Iterator[Any]:
+    """A Dask client where that engine is asked for, else None."""
     if scheduler is not None and engine != "dask":
         raise InputError("--scheduler: expected only with --engine dask, got it without")
     if engine != "dask":

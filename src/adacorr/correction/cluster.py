@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 NO_WORKERS = 60.0  # seconds without any worker before we give up
 _POLL = 0.1
+AHEAD = 3  # items of a stream that are under way for each worker
+Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -119,6 +122,43 @@ def _correct(item: tuple[Source, Target | None, int], plan: Plan) -> Stats:
     return reduce(Stats.merge, parts, Stats())
 
 
+def stream(
+    client: Client,
+    function: Callable[[Shared, Item], Result],
+    shared: Shared,
+    items: Iterable[Item],
+) -> Iterator[Result]:
+    """``function(shared, item)`` of every item, in order; the items are drawn as they are needed.
+
+    `shared` travels once to each worker, and again to one that takes the place of another.
+    """
+    held = client.submit(_same, shared, pure=False)
+    waiting: deque[Any] = deque()
+
+    def first() -> Result:
+        (future,) = _finished(client, [waiting[0]])
+        found: Any = future.result()
+        waiting.popleft()
+        return found
+
+    try:
+        with _failures():
+            for item in items:
+                waiting.append(client.submit(function, held, item, pure=False))
+                workers: Any = client.nthreads()
+                if len(waiting) >= AHEAD * max(1, len(workers)):
+                    yield first()
+            while waiting:
+                yield first()
+    finally:
+        with suppress(Exception):
+            client.cancel([held, *waiting])
+
+
+def _same(shared: Shared) -> Shared:
+    return shared
+
+
 def _map(
     client: Client,
     function: Callable[..., Result],
@@ -129,8 +169,6 @@ def _map(
     """``[function(item) for item in items]``; `shared` is one more argument, sent once."""
     import dask.bag
     from dask.delayed import delayed
-    from distributed import KilledWorker
-    from distributed.comm.core import CommClosedError
 
     extra = [] if shared is None else [delayed(shared, pure=True)]
     bag = dask.bag.from_sequence(items, partition_size=1)
@@ -139,18 +177,29 @@ def _map(
     futures: Any = client.compute(parts.to_delayed(optimize_graph=False))
     found: dict[str, Result] = {}
     try:
-        for future in _finished(client, futures):
-            result: Any = future.result()
-            found[future.key] = result[0]
-            done(found[future.key])
-    except KilledWorker as error:
-        raise InputError(f"cluster: expected workers that live, got: {error}") from error
-    except (CancelledError, CommClosedError) as error:  # nobody but us cancels, and we have not
-        raise _lost(error) from error
+        with _failures():
+            for future in _finished(client, futures):
+                result: Any = future.result()
+                found[future.key] = result[0]
+                done(found[future.key])
     finally:
         with suppress(Exception):
             client.cancel(futures)
     return [found[future.key] for future in futures]
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """What becomes of a cluster, in one line."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise InputError(f"cluster: expected workers that live, got: {error}") from error
+    except (CancelledError, CommClosedError) as error:  # nobody but us cancels, and we have not
+        raise _lost(error) from error
 
 
 def _lost(error: BaseException) -> InputError:

@@ -41,6 +41,11 @@ class ImageEncoder:
         self.name, self.side, self._net = f"images {name} {side}", side, net
         self._mean, self._deviation = (np.asarray(part, np.float32) for part in scaling)
         self.dimension = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
+        self._asked = name
+
+    def __reduce__(self) -> Any:
+        """Workers of a cluster make their own: a net is found by its name, there as here."""
+        return image_encoder, (self._asked,)
 
     def fit(self, content: Sequence[Any]) -> None: ...
 

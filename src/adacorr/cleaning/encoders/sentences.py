@@ -26,10 +26,14 @@ class SentenceEncoder:
     fitted = False
 
     def __init__(self, model: str) -> None:
-        self.name = f"sentences {model}"
+        self.name, self._model = f"sentences {model}", model
         self._tokens, self._net = load_pretrained(model, "AutoTokenizer", "AutoModel")
         self._first_token = _pools_first_token(model)
         self.dimension = int(self._net.config.hidden_size)
+
+    def __reduce__(self) -> Any:
+        """Workers of a cluster load their own, by the same name."""
+        return SentenceEncoder, (self._model,)
 
     def fit(self, content: list[str]) -> None: ...
 
