@@ -70,8 +70,8 @@ def test_answers_of_people_go_straight_to_the_rule(table, tmp_path, run_cli):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"index": [1]}, "expected columns index and label, got no label"),
-        ({"index": [999], "label": ["no"]}, "expected index of a sample, got 999"),
+        ({"index": [1]}, "expected a column label or answer or verified"),
+        ({"index": [999], "label": ["no"]}, "verified: expected a row of the data, got '999'"),
         ({"index": [1], "label": ["maybe"]}, "verified: expected a label among no, yes"),
     ],
 )

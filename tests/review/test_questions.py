@@ -5,17 +5,23 @@ import threading
 import time
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
 import adacorr
+from adacorr.cli.export import _reviewed
 from adacorr.core.asking import is_disputed
 from adacorr.core.certify import Tally, certify
+from adacorr.core.validation import InputError
+from adacorr.report.certificate import fingerprint
+from adacorr.review import answers_of
 from adacorr.review.answers import Said, as_answers
 from adacorr.review.app import Desk, create_app
+from adacorr.review.export import applied_labels, export
 from adacorr.review.guard import Guard
-from adacorr.review.questions import AGAIN, Analyst, Questions, correct_with, plan
+from adacorr.review.questions import AGAIN, Analyst, Outlook, Questions, outlook_of, plan
 from adacorr.review.server import DATABASE
 from adacorr.runs.reader import RunData
 
@@ -98,8 +104,8 @@ def test_answers_change_the_outlook_and_are_applied(opened):
     assert status["up_to_date"]
     assert status["cannot_tell"] == 1
     verified = desk.panel.verified()
-    given, f = desk.panel.rows.given, np.asarray(desk.data.pred_probs)
-    labels, certificate = correct_with(given, f, as_answers(verified))
+    given, expected = desk.panel.rows.given, outlook_of(desk.panel.inputs, as_answers(verified))
+    labels, certificate = expected.labels, expected.certificate
     assert status["outlook"]["sentence"].lower() == f"{certificate.sentence}.".lower()
     low, high = status["outlook"]["wrong_before"]
     assert low <= (given != truth).mean() <= high
@@ -112,7 +118,74 @@ def test_answers_change_the_outlook_and_are_applied(opened):
     assert table["decision"].count("answered") == 28  # three of 31 were asked again, one unsure
     told = json.loads(desk.data.run.file("certificate.json").read_text())
     assert told["certificate"]["counted"] == certificate.counted
+    assert told["data"]["fingerprint"] == fingerprint(desk.data)
+    assert told["rule"] == expected.note
+    assert told["answers_by"]["Ann"].startswith("31, ")
+    assert "Certificate of labels" in client.get(f"{client.api}/certificate").text
     assert client.get(f"{client.api}/labels").content[:4] == b"PAR1"
+
+
+def test_applied_labels_are_in_every_export_of_the_run(opened, tmp_path):
+    """Whole data set: the applied rule, over it the answers, over them the decisions."""
+    desk, client = opened(n=400)
+    truth = pq.read_table(desk.data.run.file("labels.parquet"))["truth"].to_numpy()
+    for _ in range(30):
+        (item, *_) = client.get(f"{client.api}/questions?client=a&reviewer=Ann").json()
+        answer(client, item["row"], int(truth[item["row"]]))
+    client.post(f"{client.api}/apply", json={"reviewer": "Ann"})
+    applied = pq.read_table(desk.data.run.file("final-labels.parquet"))["label_index"].to_numpy()
+    assert (applied != desk.panel.rows.given).sum() > 30
+    later = int(np.flatnonzero(applied != desk.panel.rows.given)[-1])
+    flip = desk.flips.find(later)
+    assert flip is not None
+    rejected = {"flip": flip, "choice": "reject"}
+    client.post(f"{client.api}/decide", json={"reviewer": "Bob", "decisions": [rejected]})
+    expected = applied.copy()
+    expected[later] = desk.panel.rows.given[later]
+
+    whole = pq.read_table(export(desk.data, desk.store, tmp_path / "labels.parquet"))
+    assert whole["label_index"].to_pylist() == expected.tolist()
+    words = whole["decision"].to_pylist()
+    assert words[later] == "rejected"
+    assert words.count("rule") + words.count("answered") > 30
+    desk.store.close()
+    final = _reviewed(RunData.open(desk.data.run))
+    assert final is not None
+    assert final.labels.tolist() == expected.tolist()
+
+
+def test_applied_labels_of_another_run_are_refused(opened):
+    desk, _ = opened(n=400)
+    path = desk.data.run.file("final-labels.parquet")
+    other = pa.table({"given_index": [0] * 400, "label_index": [1] * 400})
+    pq.write_table(other, path)
+    with pytest.raises(InputError, match="expected labels of this run, got others"):
+        applied_labels(desk.data)
+    pq.write_table(other.slice(0, 5), path)
+    with pytest.raises(InputError, match="400 rows, got 5"):
+        applied_labels(desk.data)
+
+
+def test_the_rule_of_the_run_is_the_rule_of_the_page(make_run):
+    """A run with a threshold of its own is certified with it."""
+    run = make_run(n=400)
+    with run.file("config.toml").open("a") as config:
+        config.write("\n[correct]\ndelta = 0.4\n")
+    desk = Desk.open(RunData.open(run), run.file(DATABASE))
+    given, f = desk.panel.rows.given, np.asarray(desk.data.pred_probs)
+    row = int(np.flatnonzero(f.argmax(axis=1) != given)[0])
+    found = desk.panel.outlook(as_answers({row: int(given[row])}))
+    expected = adacorr.correct(given, f, 0.4, verified={row: int(given[row])}, classes=range(4))
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert found.certificate == expected.certificate
+
+
+def test_answers_of_a_run_serve_another_on_the_same_data(opened):
+    desk, client = opened(n=100)
+    answer(client, 7, 2)
+    answer(client, 9, None)
+    said = answers_of(desk.data.run)
+    assert (said.keys, said.labels) == ((7, 9), ("class 2", "cannot tell"))
 
 
 def test_a_decision_counts_as_an_answer(opened):
@@ -155,18 +228,16 @@ def test_a_run_without_probabilities_has_no_questions(opened):
 
 def test_a_rule_that_fails_is_said_and_tried_again():
     calls = []
+    given, f = np.zeros(20, dtype=np.int64), np.full((20, 2), 0.5)
 
-    def rule(given, pred_probs, answers):
+    def rule(answers):
         calls.append(len(answers))
         if len(calls) == 1:
             raise InputError("labels: expected more, got few")
-        tally = Tally.of(given, given, is_disputed(given, pred_probs), answers)
-        return given, certify(tally)
+        tally = Tally.of(given, given, is_disputed(given, f), answers)
+        return Outlook(given, certify(tally), answers)
 
-    from adacorr.core.validation import InputError
-
-    given = np.zeros(20, dtype=np.int64)
-    analyst = Analyst(given, np.full((20, 2), 0.5), lambda: {0: 0}, rule)
+    analyst = Analyst(rule, lambda: {0: 0})
     analyst.tell()
     assert analyst.wait(60) is None
     assert "expected more" in str(analyst.problem)
@@ -184,14 +255,12 @@ def test_a_hundred_thousand_rows_and_a_slow_fit_hold_up_no_answer(make_run):
     desk = Desk.open(RunData.open(run), run.file(DATABASE))
     started, released = threading.Event(), threading.Event()
 
-    def slow(given, pred_probs, answers):
+    def slow(answers):
         started.set()
         released.wait()
         raise ValueError("stopped")
 
-    desk.panel.analyst = Analyst(
-        desk.panel.rows.given, desk.data.pred_probs, desk.panel.verified, slow
-    )
+    desk.panel.analyst = Analyst(slow, desk.panel.verified)
     guard = Guard("127.0.0.1", 8350)
     client = TestClient(create_app(desk, guard), base_url=BASE, headers={"Origin": BASE})
     client.api = f"/api/{guard.run}"

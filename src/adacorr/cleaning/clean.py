@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from adacorr.cleaning.issues import Issues, find_issues, find_nearness
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
-from adacorr.core.answers import Answers, class_codes, encode_answers, encode_pairs
+from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.validation import InputError
-from adacorr.correction.arrays import Correction, correct
+from adacorr.correction.arrays import Correction, correct_codes
+from adacorr.labels import Codec, Encoded
 from adacorr.runs import Run
 
 
@@ -223,7 +224,7 @@ def judge(
     mean = pooled(parts)
     issues = find_issues(near, features.readable, samples.labels, mean, samples.split)
     answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
-    found = corrected(samples.labels, parts, features.readable, answers, how.seed)
+    found = corrected(samples.labels, mean, features.readable, answers)
     tick("correcting", 1, 1)
     assert found.suspicion is not None
     return Cleaned(
@@ -238,38 +239,15 @@ def judge(
 
 def corrected(
     labels: NDArray[np.int64],
-    parts: Sequence[NDArray[np.float32]],
+    pred_probs: NDArray[np.float32],
     readable: NDArray[np.bool_],
     verified: Answers | None = None,
-    seed: int = 0,
 ) -> Correction:
     """The rule on the readable rows; the others keep their labels and have no say."""
-    rows = np.flatnonzero(readable)
-    f = pooled([part[rows] for part in parts])
-    answers = _among(rows, verified)
-    found = correct(labels[rows], f, verified=answers, rng=seed)
-    if len(rows) == len(labels):
-        return found
-    whole = {"labels": labels, "suggested": labels, "alternative": labels, "ratio": 1.0}
-    whole |= {"confidence": np.nan, "suspicion": np.nan}
-    changes: dict[str, Any] = {}
-    for entry in fields(found):
-        value = getattr(found, entry.name)
-        if isinstance(value, np.ndarray) and value.shape == (len(rows),):
-            out = np.zeros(len(labels), value.dtype)
-            out[:] = whole.get(entry.name, 0)
-            out[rows] = value
-            changes[entry.name] = out
-    return replace(found, **changes)
-
-
-def _among(rows: NDArray[np.int64], verified: Answers | None) -> Answers | None:
-    """The answers about these rows, by their place among them."""
-    if verified is None:
-        return None
-    place = np.searchsorted(rows, verified.rows)
-    known = (place < len(rows)) & (rows[np.minimum(place, len(rows) - 1)] == verified.rows)
-    return Answers.of(place[known], verified.codes[known])
+    codec = Codec.of_indices([str(c) for c in range(pred_probs.shape[1])])
+    return correct_codes(
+        Encoded(labels, codec), pred_probs, answers=verified or Answers.of([], []), judged=readable
+    )
 
 
 def in_users_words(found: Correction, samples: Samples) -> Correction:
@@ -278,22 +256,3 @@ def in_users_words(found: Correction, samples: Samples) -> Correction:
     other = None if found.alternative is None else decode(found.alternative)
     labels, suggested = decode(found.labels), decode(found.suggested)
     return replace(found, labels=labels, suggested=suggested, alternative=other)
-
-
-def read_verified(path: Path, samples: Samples) -> Answers:
-    """A person's answers: a table with the columns id (or index) and label."""
-    from adacorr.data import table as tables
-
-    found = tables.read(path)
-    by = "id" if "id" in found.column_names and samples.ids is not None else "index"
-    for name in (by, "label"):
-        if name not in found.column_names:
-            raise InputError(f"{path}: expected columns {by} and label, got no {name}")
-    keys, labels = tables.values(found, by, path), tables.values(found, "label", path)
-    names = samples.ids if by == "id" and samples.ids is not None else range(len(samples))
-    place = {str(name): row for row, name in enumerate(names)}
-    unknown = [key for key in keys if str(key) not in place]
-    if unknown:
-        raise InputError(f"{path}: expected {by} of a sample, got {unknown[0]}")
-    pairs = [(place[str(key)], label) for key, label in zip(keys, labels, strict=True)]
-    return encode_pairs(pairs, len(samples), class_codes(samples.codec))

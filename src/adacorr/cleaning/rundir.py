@@ -15,7 +15,7 @@ from adacorr.cleaning.folds import Folds
 from adacorr.cleaning.issues import sentences
 from adacorr.cleaning.samples import Choice, Samples
 from adacorr.core.validation import InputError
-from adacorr.correction.rundir import sentence
+from adacorr.correction.rundir import ANSWERED, sentence
 from adacorr.data.identity import contents, source_digest
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
@@ -24,9 +24,6 @@ from adacorr.runs.schema import FORMAT
 
 if TYPE_CHECKING:
     from adacorr.cleaning.clean import Cleaned
-
-
-ANSWERED = "People's answers chose the rule, and rows that they answered got their label."
 
 
 def begin(folder: Path, resume: bool) -> Path:

@@ -30,8 +30,8 @@ def certify(
     run
         A run directory, from `adacorr correct --run-dir`, `adacorr clean` or `adacorr fit`.
     verified
-        Answers as a CSV or parquet file with columns row (or id) and label. Default: the answers
-        given on the run's review page.
+        Answers as a CSV or parquet file with columns row (or id) and label, or another run on the
+        same data whose review page was used. Default: the answers given on the run's review page.
     target
         Say how many further answers show that at most this share of all labels is wrong.
     seed
@@ -42,21 +42,18 @@ def certify(
         Print nothing but errors.
     """
     from adacorr.core.validation import check_number
-    from adacorr.correction.arrays import correct
-    from adacorr.report.certificate import facts, write_certificate
+    from adacorr.correction.rerun import RunInputs
+    from adacorr.report.certificate import facts, rule_of, write_certificate
     from adacorr.runs.directory import Run
     from adacorr.runs.reader import RunData
 
     if target is not None:
         check_number(target, "--target", above=0, below=1)
     data = RunData.open(Run.open(run))
-    given, pred_probs = _inputs(data)
-    answers, people = _from_file(data, verified) if verified else _from_review(data)
-    delta = data.section("correct").get("delta", "auto")
-    result = correct(given, pred_probs, delta, verified=answers, rng=seed)
+    answers, people, agreed = _from_file(data, verified) if verified else _from_review(data)
+    result = RunInputs.of(data).correct(answers, seed)
     assert result.certificate is not None
-    rule = result.note or f"likelihood ratio below {delta}"
-    told = facts(data, result.certificate, rule, people, seed)
+    told = facts(data, result.certificate, rule_of(data, result.note), people, seed, agreed)
     more = None if target is None else result.certificate.more_answers(target)
     if target is not None:
         told |= {"target": target, "more_answers": more}
@@ -80,66 +77,37 @@ def _about_target(target: float, more: int) -> str:
     )
 
 
-def _inputs(data: RunData) -> tuple[Any, Any]:
-    import numpy as np
-
-    from adacorr.core.validation import InputError
-
-    if data.pred_probs is None:
-        where = data.run.file("pred_probs.npy")
-        raise InputError(f"{where}: expected probabilities of the run, got none")
-    return np.concatenate([batch.given for batch in data.batches()]), np.asarray(data.pred_probs)
-
-
-def _from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any]]:
+def _from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any], list[str]]:
     """Answers by the row's number in the source, or by its id."""
-    from adacorr.core.answers import class_codes, encode_pairs
-    from adacorr.correction.verified import read_verified
+    from adacorr.cli.answers import verified_by
     from adacorr.labels import Codec
 
-    said = read_verified(path)
-    places = _places(data, by_id=said.id_column is not None)
-    codec = Codec.of_indices(data.class_names)
-    pairs = [
-        (places.get(str(key).strip(), key), label)
-        for key, label in zip(said.keys, said.labels, strict=True)
-    ]
-    answers = encode_pairs(pairs, data.n, class_codes(codec))
-    return answers, {path.name: f"{len(answers):,}"}
+    said = verified_by(path)
+    assert said is not None
+    rows, ids = data.names_of_rows()
+    codec = Codec.of_indices(data.run.class_names())
+    answers = said.among(data.n, codec, rows=rows, ids=ids)
+    return answers, {path.name: f"{len(answers):,}"}, []
 
 
-def _places(data: RunData, *, by_id: bool) -> dict[str, int]:
-    """Where in the run a row of the source is."""
-    import pyarrow.parquet as pq
-
-    name = "id" if by_id and "id" in data.columns else "index"
-    column = pq.read_table(data.run.file("labels.parquet"), columns=[name])[name]
-    return {str(value): place for place, value in enumerate(column.to_pylist())}
-
-
-def _from_review(data: RunData) -> tuple[Answers, dict[str, Any]]:
+def _from_review(data: RunData) -> tuple[Answers, dict[str, Any], list[str]]:
     """The answers and decisions given on the run's review page, and who gave them when."""
     from contextlib import closing
 
     from adacorr.core.validation import InputError
+    from adacorr.review import open_review
+    from adacorr.review.answers import AnswerLog, agreement_of, as_answers
+    from adacorr.review.answers import verified as said
     from adacorr.review.server import DATABASE
 
-    path = data.run.file(DATABASE)
-    wanted = f"{path}: expected answers given on the review page (or --verified FILE), got none"
-    if not path.is_file():
-        raise InputError(wanted)
-    from adacorr.review.answers import as_answers
-    from adacorr.review.panel import Panel
-    from adacorr.review.queue import load_flips, load_rows
-    from adacorr.review.store import Store
-
-    with closing(Store(path, load_flips(data), data.n_classes)) as store:
-        answers = as_answers(Panel(data, store, load_rows(data)).verified())
-        with store.read() as db:
-            lines = db.execute(
-                "SELECT reviewer, COUNT(*), MIN(at), MAX(at) FROM answer GROUP BY reviewer"
-            ).fetchall()
+    path, answers, people, agreed = data.run.file(DATABASE), as_answers({}), {}, []
+    if path.is_file():
+        _, store = open_review(data.run)
+        with closing(store):
+            log = AnswerLog(store, data.n)
+            answers, people, agreed = as_answers(said(log)), log.people(), agreement_of(log)
     if not answers:
-        raise InputError(wanted)
-    people = {str(who): f"{n:,}, {first[:16]} to {last[:16]} UTC" for who, n, first, last in lines}
-    return answers, people
+        raise InputError(
+            f"{path}: expected answers given on the review page (or --verified FILE), got none"
+        )
+    return answers, people, agreed

@@ -69,7 +69,8 @@ def clean(
         Images: efficientnet-lite0 (default), a transformers model by name or folder, or
         package.module:factory. Text: tfidf (default) or a transformers model.
     verified
-        A table of rows whose true label a person has said.
+        Answers of people: a CSV or parquet file with columns row (or id) and label, or a run whose
+        review page was used. They choose the rule, and their rows keep their label.
     folds
         Parts of the data; each is judged by models of the others.
     repeats
@@ -131,16 +132,18 @@ def run(
     client: Any = None,
 ) -> Cleaned:
     """Open, clean, write the run and its report."""
-    from adacorr.cleaning.clean import clean_samples, read_verified
+    from adacorr.cleaning.clean import clean_samples
     from adacorr.cleaning.engine import HERE, Cluster
     from adacorr.cleaning.samples import open_samples
+    from adacorr.cli.answers import verified_by
     from adacorr.cli.invocation import command_line
     from adacorr.cli.progress import Steps
     from adacorr.report import write_report
 
     samples = open_samples(data, choice)
     samples = replace(samples, about={**samples.about, "command": command_line()})
-    answers = None if verified is None else read_verified(verified, samples)
+    said = verified_by(verified, by_id=samples.ids is not None)
+    answers = said and said.among(len(samples), samples.codec, ids=samples.ids)
     steps = Steps(quiet)
     try:
         cleaned = clean_samples(

@@ -31,7 +31,8 @@ def review(
     overwrite
         Replace an export file that exists.
     unreviewed
-        In the export, "keep" the given label of changes that nobody decided, or "accept" them.
+        In the export, "keep" the given label of changes that nobody decided, or "accept" them. Once
+        the page has applied a rule, its labels stand there.
     host
         Where to listen. The printed address holds a token that the first visit needs.
     port
@@ -63,12 +64,13 @@ def review(
     from adacorr.cli.outputs import check_new, files_of
     from adacorr.review import export as write
     from adacorr.review import open_review
-    from adacorr.review.export import decisions
+    from adacorr.review.export import applied_labels, decisions
 
     check_new(export, overwrite, *files_of(run))
     data, store = open_review(Run.open(run))
     try:
         path, counts = write(data, store, export, unreviewed), decisions(store)
+        applied = applied_labels(data) is not None
     finally:
         store.close()
     if json:
@@ -76,8 +78,10 @@ def review(
     elif not quiet:
         print(path)
         kept = (
-            "taken" if unreviewed == "accept" else "kept as given; --unreviewed accept takes them"
-        )
+            "as the applied rule says" if applied
+            else "taken" if unreviewed == "accept"
+            else "kept as given; --unreviewed accept takes them"
+        )  # fmt: skip
         told = [f"{n:,} {name}" for name, n in counts.items()]
         print(f"changes: {', '.join(told)}" + (f" ({kept})" if counts["unreviewed"] else ""))
 

@@ -58,6 +58,11 @@ class Answers:
         a, b = np.searchsorted(self.rows, [start, stop])
         return Answers(self.rows[a:b], self.codes[a:b])
 
+    def where(self, chosen: NDArray[np.bool_]) -> Answers:
+        """Those on the chosen rows; `chosen` has an entry for each row there is."""
+        here = chosen[self.rows]
+        return Answers(self.rows[here], self.codes[here])
+
     def applied(self, codes: NDArray[np.int64], first_row: int = 0) -> NDArray[np.int64]:
         """Labels with the verified ones in place; `codes` starts at row `first_row`."""
         new, known = codes.copy(), self.definite.between(first_row, first_row + len(codes))

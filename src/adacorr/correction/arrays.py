@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.auto import AutoRule, fit_auto
-from adacorr.core.certify import Certificate, Tally, certify
+from adacorr.core.certify import Certificate, certify, tallied
 from adacorr.core.informed import Answered, InformedRule, inform
 from adacorr.core.lrt import Decision, Rule, ThresholdRule
 from adacorr.core.meter import best_other
@@ -238,20 +238,64 @@ def correct(
     given = encode_labels(labels, f.shape[1], classes, columns=columns)
     check_same_length(given.codes, f)
     answers = encode_answers(verified, len(f), given.codec)
-    answered = Answered.of(given.codes, f, answers) if answers else None
-    rule = fit_rule(
-        given.codes, f, delta=delta, T=T, max_flip_error=max_flip_error, answered=answered
+    return correct_codes(
+        given, f, delta=delta, T=T, max_flip_error=max_flip_error, answers=answers, seed=rng
     )
-    decision = rule.decide(given.codes, f)
+
+
+def correct_codes(
+    given: Encoded,
+    f: NDArray[np.floating],
+    *,
+    delta: ArrayLike | str = "auto",
+    T: ArrayLike | None = None,
+    max_flip_error: float | None = None,
+    answers: Answers,
+    seed: int = 0,
+    judged: NDArray[np.bool_] | None = None,
+) -> Correction:
+    """What :func:`correct` does once labels, probabilities and answers are checked.
+
+    Parameters
+    ----------
+    answers : of people; none change nothing.
+    seed : of the order in which rows are asked.
+    judged : (N,) the other rows (unreadable ones) have no say, and keep their labels unless a
+        person names one. None: all rows are judged.
+    """
+    codes, some = given.codes, slice(None) if judged is None else judged
+    heard = answers if judged is None else answers.where(judged)
+    answered = Answered.of(codes, f, heard) if heard else None
+    rule = fit_rule(
+        codes[some], f[some], delta=delta, T=T, max_flip_error=max_flip_error, answered=answered
+    )
+    decision = rule.decide(codes, f)
+    if judged is not None:
+        decision = _only(decision, codes, judged)
     if not answers:
         return _result(given, f, rule, decision)
-    disputed = f.argmax(axis=1) != given.codes
-    proposed = np.where(decision.flipped, decision.suggested, given.codes)
-    tally = Tally.of(given.codes, proposed, disputed, answers, seed=rng)
+    tally = tallied(codes, f, decision, answers, seed)
     size = rule.family_size if isinstance(rule, InformedRule) else 1
     certificate = certify(tally, family_size=size)
-    result = _result(given, f, rule, with_answers(decision, given.codes, answers))
+    result = _result(given, f, rule, with_answers(decision, codes, answers))
     return replace(result, certificate=certificate, noise_rate_interval=certificate.wrong_before)
+
+
+def _only(decision: Decision, codes: NDArray[np.int64], judged: NDArray[np.bool_]) -> Decision:
+    """A decision about some of the rows; nothing is said of the others."""
+    otherwise = {
+        "suggested": codes, "ratio": 1.0, "flipped": False,
+        "confidence": np.nan, "review": False, "suspicion": np.nan,
+    }  # fmt: skip
+    values = {name: getattr(decision, name) for name in otherwise}
+    return replace(
+        decision,
+        **{
+            name: np.where(judged, column, otherwise[name])
+            for name, column in values.items()
+            if column is not None
+        },
+    )
 
 
 def with_answers(
@@ -311,7 +355,7 @@ def _result(
     doubt = 1 - decision.confidence
     return replace(
         result,
-        expected_wrong_flips=float(doubt[decision.flipped].sum()),
-        expected_missed_errors=float(doubt[~decision.flipped].sum()),
+        expected_wrong_flips=float(np.nansum(doubt[decision.flipped])),
+        expected_missed_errors=float(np.nansum(doubt[~decision.flipped])),
         noise_rate=summary["noise_rate"],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from adacorr.tables.arrow import from_numpy
 from adacorr.tables.layout import Layout
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import ArraySource, Source
+
+ANSWERED = "People's answers chose the rule, and rows that they answered got their label."
 
 
 class RunSink:
@@ -79,16 +81,17 @@ def write_config(
     result: TableResult,
     source: str | Path | tuple[str | Path, str | Path],
     first: Source,
-    delta: ArrayLike | str,
+    settings: Mapping[str, Any],
     command: str,
     files: Sequence[Path],
 ) -> None:
-    """How to run it again, and what came out."""
+    """How to run it again, and what came out; `settings` are those of the rule."""
     import pyarrow
 
     arrays = isinstance(first, ArraySource)
     path = source if is_url(source) else Path(str(source)).resolve()
-    stats, rule = result.stats, result.summary
+    stats, rule, delta = result.stats, result.summary, settings["delta"]
+    chosen = result.certificate is not None and isinstance(delta, str)
     config = {
         "run": {
             "format": FORMAT,
@@ -111,10 +114,10 @@ def write_config(
             "class_names": list(result.class_names),
         },
         "rule": {
-            "sentence": rule.get("sentence") or sentence(delta),
+            "sentence": ANSWERED if chosen else rule.get("sentence") or sentence(delta),
             "decision": "one rule, fitted to these rows and applied to each of them",
         },
-        "correct": {"delta": delta if isinstance(delta, str) else np.asarray(delta).tolist()},
+        "correct": {name: _plain(value) for name, value in settings.items() if value is not None},
         "result": {
             "rows": stats.rows,
             "flipped": stats.flipped,
@@ -129,6 +132,10 @@ def write_config(
         },
     }
     write_toml(folder / "config.toml", config)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str) else np.asarray(value).tolist()
 
 
 def row_names(source: Source, layout: Layout) -> str | None:

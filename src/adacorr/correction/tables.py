@@ -156,7 +156,8 @@ def correct_table(
 
     def describe(path: Path, stats: Stats) -> None:
         files = [] if client or is_url(source) else [Path(str(s.path)) for s in sources]
-        write_config(path, result(stats), source, sources[0], settings.delta, command, files)
+        rule = {"delta": settings.delta, "T": settings.T, "max_flip_error": settings.max_flip_error}
+        write_config(path, result(stats), source, sources[0], rule, command, files)
 
     outputs = _Outputs(target, folder, many, client)
     read = Inputs(sources, starts, stamps, survey.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,39 @@ class Verified:
         """Row numbers in the whole input, in the order of the keys."""
         if self.id_column is not None:
             return _rows_of_ids([str(key) for key in self.keys], self.id_column, sources)
+        return self._numbers()
+
+    def among(
+        self,
+        count: int,
+        codec: Codec,
+        *,
+        rows: NDArray[np.int64] | None = None,
+        ids: Sequence[Any] | NDArray[Any] | None = None,
+    ) -> Answers:
+        """As class indices of `count` samples that are in memory.
+
+        Parameters
+        ----------
+        codec : what the labels mean.
+        rows : the samples' row numbers in the source; default 0 .. count - 1.
+        ids : what the source calls them, where it does.
+
+        >>> said = Verified(("a.png",), ("dog",), "id")
+        >>> codec = Codec(("cat", "dog"), np.array(["cat", "dog"]))
+        >>> said.among(2, codec, ids=["b.png", "a.png"])
+        Answers(rows=array([1]), codes=array([1]))
+        """
+        if self.id_column is None:
+            numbers = np.arange(count) if rows is None else rows
+            places = _places(map(str, self._numbers().tolist()), numbers.tolist(), "row")
+        elif ids is None:
+            raise InputError("verified: expected row numbers, as the data have no ids, got ids")
+        else:
+            places = _places((str(key).strip() for key in self.keys), ids, "id")
+        return self.answers(np.array(places, dtype=np.int64), count, codec)
+
+    def _numbers(self) -> NDArray[np.int64]:
         try:
             return np.array([int(key) for key in self.keys], dtype=np.int64)
         except (TypeError, ValueError):
@@ -64,10 +97,13 @@ class Verified:
         return encode_pairs(pairs, n_rows, class_codes(codec))
 
 
-def read_verified(path: Path) -> Verified:
-    """A CSV or parquet file with a column row (or id) and a column label; empty labels are gaps."""
+def read_verified(path: Path, *, by_id: bool = False) -> Verified:
+    """A CSV or parquet file with a column row (or id) and a column label; empty labels are gaps.
+
+    `by_id`: where it has both, the ids count, as row numbers of a folder change with its files.
+    """
     (source,) = open_sources(path)
-    key = _column(source, ROW_NAMES)
+    key = _column(source, ("id", *ROW_NAMES) if by_id else ROW_NAMES)
     label = _column(source, tuple(name for name in LABEL_NAMES if name != key))
     keys: list[Any] = []
     labels: list[Any] = []
@@ -91,6 +127,20 @@ def _column(source: Source, names: Sequence[str]) -> str:
             f"{source.path}: expected a column {' or '.join(names)}, got columns {got}"
         )
     return found
+
+
+def _places(keys: Iterable[str], names: Iterable[Any], kind: str) -> list[int]:
+    """Where each key is among the names of the samples; it must be there once."""
+    found: dict[str, int] = {}
+    wanted = list(keys)
+    asked = set(wanted)
+    for place, name in enumerate(map(str, names)):
+        if name in asked and found.setdefault(name, place) != place:
+            raise InputError(f"verified: expected the {kind} {name} once in the data, got it twice")
+    missing = next((name for name in wanted if name not in found), None)
+    if missing is not None:
+        raise InputError(f"verified: expected a {kind} of the data, got {missing!r}")
+    return [found[name] for name in wanted]
 
 
 def _rows_of_ids(ids: Sequence[str], column: str, sources: Sequence[Source]) -> NDArray[np.int64]:

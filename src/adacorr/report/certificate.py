@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,12 @@ JSON, PAGE = "certificate.json", "certificate.html"
 
 
 def facts(
-    data: RunData, certificate: Certificate, rule: str, answers_by: dict[str, Any], seed: int
+    data: RunData,
+    certificate: Certificate,
+    rule: str,
+    answers_by: dict[str, Any],
+    seed: int,
+    agreement: Sequence[str] = (),
 ) -> dict[str, Any]:
     """All that the certificate says, as plain values.
 
@@ -32,12 +37,14 @@ def facts(
     rule : what was applied, in words.
     answers_by : who answered, how often and when, as far as it is known.
     seed : of the order in which rows were asked.
+    agreement : sentences about rows that were answered more than once.
     """
     return {
         "sentence": certificate.sentence,
         "basis": certificate.basis,
         "rule": rule,
         "answers_by": answers_by,
+        "agreement": list(agreement),
         "seed": seed,
         "data": {
             "source": data.section("data").get("source"),
@@ -49,6 +56,11 @@ def facts(
         "adacorr": __version__,
         "certificate": certificate.to_dict(),
     }
+
+
+def rule_of(data: RunData, note: str) -> str:
+    """What was applied, in words: what the rule says of itself, else its threshold."""
+    return note or f"likelihood ratio below {data.section('correct').get('delta')}"
 
 
 def fingerprint(data: RunData) -> str:
@@ -96,6 +108,8 @@ def _lines(told: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     yield "Rules to choose from", f"{found['family_size']}, settled before the first answer"
     for name, said in told["answers_by"].items():
         yield f"Answers by {name}", said
+    for line in told["agreement"]:
+        yield "Answered more than once", line
     yield "Seed of the order", told["seed"]
 
 

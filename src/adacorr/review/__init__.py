@@ -1,6 +1,6 @@
 """A local page on which people accept or reject a run's proposed changes."""
 
 from adacorr.review.export import export
-from adacorr.review.server import open_review, serve
+from adacorr.review.server import answers_of, open_review, serve
 
-__all__ = ["export", "open_review", "serve"]
+__all__ = ["answers_of", "export", "open_review", "serve"]

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from adacorr.core.answers import Answers
+import numpy as np
+
+from adacorr.core.answers import CANNOT_TELL, Answers
 from adacorr.core.validation import InputError
-from adacorr.review.store import Store
+from adacorr.correction.verified import Verified
+from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
+from adacorr.runs.reader import RunData
 
 _STANDING = "undoes IS NULL AND NOT EXISTS (SELECT 1 FROM answer AS u WHERE u.undoes = answer.id)"
 
@@ -76,6 +80,23 @@ class AnswerLog:
                 self._said, self._seen_id = tuple(map(self._checked, lines)), newest
             return self._said
 
+    def people(self) -> dict[str, str]:
+        """Who answered or decided how often, and when; what was not taken back."""
+        with self.store.read() as db:
+            said = db.execute(
+                "SELECT reviewer, COUNT(*), MIN(at), MAX(at), SUM(1 - blind) FROM answer "
+                f"WHERE {_STANDING} GROUP BY reviewer"
+            ).fetchall()
+        told = {}
+        for who, count, first, last, shown in said:
+            told[str(who)] = f"{count:,}, {first[:16]} to {last[:16]} UTC" + (
+                f", {shown:,} with the given label and the model's view shown" if shown else ""
+            )
+        for who, count in self.store.counts_by_reviewer().items():
+            more = f"{count:,} decided on changes"
+            told[who] = f"{told[who]}; {more}" if who in told else more
+        return told
+
     def _checked(self, line: Sequence[Any]) -> Said:
         row, label, reviewer, author, blind, note = line
         known = label is None or (isinstance(label, int) and 0 <= label < self.store.n_classes)
@@ -117,8 +138,34 @@ def _majority(votes: list[int]) -> int:
     return -1 if rest and rest[0][1] == count else best
 
 
+def verified(log: AnswerLog) -> dict[int, int]:
+    """Row of the run -> class index, -1 where nobody could tell; decisions stand over answers."""
+    found, store = settled(log.standing()), log.store
+    state, flips = store.current(), store.flips
+    for flip in np.flatnonzero(np.isin(state, (ACCEPT, REJECT, OTHER))):
+        chosen = {
+            ACCEPT: flips.proposed[flip],
+            REJECT: flips.given[flip],
+            OTHER: store.label[flip],
+        }
+        found[int(flips.row[flip])] = int(chosen[int(state[flip])])
+    return found
+
+
 def as_answers(labels: dict[int, int]) -> Answers:
     return Answers.of(list(labels), list(labels.values()))
+
+
+def in_the_source(data: RunData, labels: dict[int, int]) -> Verified:
+    """Answers to rows of a run, by what the source calls these rows: for another run on it."""
+    names = (*data.run.class_names(), CANNOT_TELL)
+    said = tuple(names[label] for label in labels.values())
+    numbers, ids = data.names_of_rows()
+    if ids is None or len(set(ids)) != len(numbers):  # some come twice
+        return Verified(tuple(int(numbers[row]) for row in labels), said)
+    column = data.section("data").get("id_column")
+    by = column if isinstance(column, str) else "id"
+    return Verified(tuple(ids[row] for row in labels), said, by)
 
 
 @dataclass(frozen=True)
@@ -157,3 +204,18 @@ def agreement(said: Iterable[Said]) -> Agreement:
                 twice[person].append(len(set(labels)) > 1)
     repeats = [(person[0], len(found), sum(found)) for person, found in twice.items()]
     return Agreement(len(shared), same, tuple(sorted(repeats, key=lambda r: (-r[2], r[0]))))
+
+
+def agreement_of(log: AnswerLog) -> list[str]:
+    """Sentences about double answers; who contradicts themselves is named."""
+    found, lines = agreement(log.standing()), []
+    if found.rows:
+        row = "row was" if found.rows == 1 else "rows were"
+        lines.append(
+            f"{found.rows:,} {row} answered by several people, {found.same:,} alike "
+            f"({found.same / found.rows:.0%})."
+        )
+    for name, asked, differently in found.repeats:
+        if differently:
+            lines.append(f"{name} answered {differently} of {asked} repeated rows differently.")
+    return lines

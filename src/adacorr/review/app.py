@@ -25,9 +25,9 @@ from adacorr.core.certificate import flip_error_limit, reviews_needed
 from adacorr.core.validation import InputError
 from adacorr.review.answers import Said
 from adacorr.review.beside import Beside
-from adacorr.review.export import export
+from adacorr.review.export import APPLIED, export
 from adacorr.review.guard import AUTHOR, Gate, Guard, set_cookies
-from adacorr.review.panel import APPLIED, CERTIFICATE, Panel, final_file
+from adacorr.review.panel import CERTIFICATE, Panel, final_file
 from adacorr.review.previews import Late, Previews
 from adacorr.review.questions import too_large
 from adacorr.review.queue import Flips, Order, Queue, audited, load_flips, load_rows
@@ -423,7 +423,7 @@ def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
     def certificate() -> FileResponse:
         final_file(panel)
         path = panel.data.run.file(CERTIFICATE)
-        return FileResponse(path, filename=CERTIFICATE, media_type="application/json")
+        return FileResponse(path, filename=CERTIFICATE, media_type="text/html")
 
     @app.get(f"{api}/labels")
     def labels() -> FileResponse:

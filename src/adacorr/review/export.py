@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.answers import Answers
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 from adacorr.review.answers import AnswerLog, Said, settled
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Unreviewed = Literal["keep", "accept"]
+APPLIED = "final-labels.parquet"
+"""In the run: what the page's button wrote, a label for each row."""
 FORMATS = ("parquet", "csv")
 _WORDS = np.array(["unreviewed", "accepted", "rejected", "other", "unreviewed"])
 
@@ -31,13 +34,14 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
     Columns: ``index`` (the row number in the source, whatever part of it the run took), ``id``
     where the source names its rows, ``given`` and ``label`` (class names, before and final),
     ``given_index`` and ``label_index``, ``decision`` (unchanged, accepted, rejected, other,
-    unreviewed, answered) and ``reviewer``. The run itself is not touched.
+    unreviewed, answered, rule) and ``reviewer``. Where the page's button has applied a rule, its
+    labels stand in all rows that nobody decided or answered. The run itself is not touched.
 
     Parameters
     ----------
-    unreviewed : what becomes of changes that nobody decided (skipped ones too): "keep" the given
-        label, or "accept" the change. Withheld ones keep it either way: the run did not apply
-        them, so only a person's acceptance does.
+    unreviewed : where no rule was applied: what becomes of changes that nobody decided (skipped
+        ones too): "keep" the given label, or "accept" the change. Withheld ones keep it either
+        way: the run did not apply them, so only a person's acceptance does.
     """
     kind = path.suffix.lower().lstrip(".")
     if kind not in FORMATS:
@@ -72,9 +76,11 @@ def final_labels(
     names = pa.array(data.run.class_names(), pa.string())
     who, answers = store.reviewers(), Answered.of(AnswerLog(store, data.n).standing())
     flips, state, chosen = store.flips, store.state.copy(), store.label.copy()
+    applied = applied_labels(data)
     for batch in data.batches(texts=True):
-        label = batch.given.copy()
-        decision = np.full(len(label), "unchanged", dtype="U10")
+        rule = batch.given if applied is None else applied[batch.start :][: len(batch.given)]
+        label = rule.copy()
+        decision = np.where(label != batch.given, "rule", np.array("unchanged", dtype="U10"))
         first, last = np.searchsorted(flips.row, (batch.start, batch.start + len(label)))
         at, status = flips.row[first:last] - batch.start, state[first:last]
         undecided = (status != ACCEPT) & (status != REJECT) & (status != OTHER)
@@ -82,9 +88,10 @@ def final_labels(
         by_policy = undecided & made & (unreviewed == "accept")
         accepted = (status == ACCEPT) | by_policy
         proposed = np.where(accepted, flips.proposed[first:last], batch.given[at])
-        label[at] = np.where(status == OTHER, chosen[first:last], proposed)
-        left = undecided & flips.suspect[first:last]
-        decision[at] = np.where(left, "unchanged", _WORDS[status])
+        decided = np.where(status == OTHER, chosen[first:last], proposed)
+        left = undecided & (flips.suspect[first:last] | (applied is not None))
+        label[at] = np.where(left, rule[at], decided)
+        decision[at] = np.where(left, decision[at], _WORDS[status])
         people = np.full(len(label), None, dtype=object)
         people[at] = [who.get(flip) for flip in range(first, last)]
         for row, (answer, person) in answers.between(batch.start, len(label)):
@@ -102,6 +109,25 @@ def final_labels(
                 "reviewer": pa.array(people, pa.string()),
             }
         )
+
+
+def applied_labels(data: RunData) -> NDArray[np.int64] | None:
+    """What the rule says of each row, as the page applied it; None where it did not."""
+    path = data.run.file(APPLIED)
+    if path.is_symlink() or not path.is_file():
+        return None
+    found = parquet.read(path)
+    wanted = ("given_index", "label_index")
+    if found.num_rows != data.n or not set(wanted) <= set(found.column_names):
+        raise InputError(
+            f"{path}: expected labels of the run's {data.n:,} rows, got {found.num_rows:,} rows "
+            f"with columns {', '.join(found.column_names)}"
+        )
+    given, labels = (found[name].to_numpy().astype(np.int64) for name in wanted)
+    ours = np.concatenate([batch.given for batch in data.batches()])
+    if not ((labels >= 0) & (labels < data.n_classes)).all() or (given != ours).any():
+        raise InputError(f"{path}: expected labels of this run, got others; apply the rule again")
+    return labels
 
 
 @dataclass(frozen=True)
@@ -123,9 +149,7 @@ class Answered:
         return [(row - start, v) for row, v in self.rows.items() if 0 <= row - start < count]
 
 
-def write_applied(
-    data: RunData, path: Path, labels: NDArray[np.int64], verified: dict[int, int]
-) -> Path:
+def write_applied(data: RunData, path: Path, labels: NDArray[np.int64], answers: Answers) -> Path:
     """Write every row with the label that the rule and the answers give it; columns as above.
 
     ``decision`` is "answered" where people settled the label, "rule" where the rule changed it.
@@ -134,7 +158,7 @@ def write_applied(
 
     names = pa.array(data.run.class_names(), pa.string())
     known = np.zeros(data.n, dtype=bool)
-    known[[row for row, label in verified.items() if label >= 0]] = True
+    known[answers.definite.rows] = True
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in data.batches(texts=True):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import math
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from adacorr.core.answers import Answers
 from adacorr.core.certify import Certificate
 from adacorr.core.validation import InputError
-from adacorr.files import atomic
-from adacorr.review.answers import Agreement, AnswerLog, Said, agreement, settled
-from adacorr.review.export import write_applied
-from adacorr.review.questions import Analyst, Questions, plan
+from adacorr.correction.rerun import RunInputs
+from adacorr.report.certificate import PAGE, facts, rule_of, write_certificate
+from adacorr.review.answers import AnswerLog, Said, agreement_of, settled, verified
+from adacorr.review.export import APPLIED, write_applied
+from adacorr.review.questions import Analyst, Outlook, Questions, outlook_of, plan
 from adacorr.review.queue import Rows
-from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
+from adacorr.review.store import Store
 from adacorr.runs.reader import RunData, clean_text
 
-APPLIED = "final-labels.parquet"
-CERTIFICATE = "certificate.json"
+CERTIFICATE = PAGE  # what a person opens; the same as JSON lies beside it
+SEED = 0  # of the order of the questions
 APPLY_SECONDS = 120.0
 MORE = 10
 
@@ -41,20 +39,19 @@ class Panel:
     def __post_init__(self) -> None:
         self.questions = Questions(plan(self.rows.given, self.data.pred_probs))
         self.log = AnswerLog(self.store, self.data.n)
-        self.analyst = Analyst(self.rows.given, self.data.pred_probs, self.verified)
+        self.analyst = Analyst(self.outlook, self.verified)
+
+    @cached_property
+    def inputs(self) -> RunInputs:
+        """Read when they are needed first, which is not on the way to the first question."""
+        return RunInputs.of(self.data)
+
+    def outlook(self, answers: Answers) -> Outlook:
+        return outlook_of(self.inputs, answers)
 
     def verified(self) -> dict[int, int]:
-        """Row -> class index, -1 where nobody could tell; a decision stands over an answer."""
-        found = settled(self.log.standing())
-        state, flips = self.store.current(), self.store.flips
-        for flip in np.flatnonzero((state == ACCEPT) | (state == REJECT) | (state == OTHER)):
-            chosen = {
-                ACCEPT: flips.proposed[flip],
-                REJECT: flips.given[flip],
-                OTHER: self.store.label[flip],
-            }
-            found[int(flips.row[flip])] = int(chosen[int(state[flip])])
-        return found
+        """Row -> class index, -1 where nobody could tell."""
+        return verified(self.log)
 
     def ask(self, client: str, person: tuple[str, str], limit: int) -> list[dict[str, Any]]:
         """The next rows for a person; nothing of what the run says about them."""
@@ -84,7 +81,7 @@ class Panel:
             "answers": len({one.row for one in said}),
             "shown": sum(not one.blind for one in said),
             "cannot_tell": sum(label < 0 for label in settled(said).values()),
-            "agreement": agreement_lines(agreement(said)),
+            "agreement": agreement_of(self.log),
             "up_to_date": self.analyst.up_to_date,
             "problem": self.analyst.problem and clean_text(self.analyst.problem, 300),
             "applied": self.data.run.file(APPLIED).is_file(),
@@ -101,22 +98,12 @@ class Panel:
         if latest is None:
             reason = self.analyst.problem or f"none within {APPLY_SECONDS:g} s"
             raise InputError(f"apply: expected labels from all answers, got {reason}")
-        said, run = self.log.standing(), self.data.run
-        path = write_applied(self.data, run.file(APPLIED), latest.labels, self.verified())
-        people: dict[str, int] = {}
-        for one in said:
-            people[one.reviewer] = people.get(one.reviewer, 0) + 1
-        told = {
-            "sentence": latest.certificate.sentence,
-            "basis": latest.certificate.basis,
-            "answers_by": people,
-            "agreement": asdict(agreement(said)),
-            "written": datetime.now(UTC).isoformat(timespec="seconds"),
-            "labels": path.name,
-            "certificate": latest.certificate.to_dict(),
-        }
-        with atomic(run.file(CERTIFICATE)) as temporary:
-            temporary.write_text(json.dumps(told, indent=1, default=_plain) + "\n", "utf-8")
+        run, certificate = self.data.run, latest.certificate
+        path = write_applied(self.data, run.file(APPLIED), latest.labels, latest.answers)
+        rule, people = rule_of(self.data, latest.note), self.log.people()
+        told = facts(self.data, certificate, rule, people, SEED, agreement_of(self.log))
+        told |= {"labels": path.name}
+        write_certificate(run.path, told)
         return {"labels": path.name, "certificate": CERTIFICATE, "sentence": told["sentence"]}
 
 
@@ -138,21 +125,6 @@ def outlook(certificate: Certificate, changed: int) -> dict[str, Any]:
     }
 
 
-def agreement_lines(found: Agreement) -> list[str]:
-    """Sentences about double answers; who contradicts themselves is named."""
-    lines = []
-    if found.rows:
-        row = "row was" if found.rows == 1 else "rows were"
-        lines.append(
-            f"{found.rows:,} {row} answered by several people, {found.same:,} alike "
-            f"({found.same / found.rows:.0%})."
-        )
-    for name, asked, differently in found.repeats:
-        if differently:
-            lines.append(f"{name} answered {differently} of {asked} repeated rows differently.")
-    return lines
-
-
 def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -162,11 +134,3 @@ def final_file(panel: Panel) -> Path:
     if not path.is_file():
         raise InputError("labels: expected applied ones, got none: apply the rule first")
     return path
-
-
-def _plain(value: Any) -> Any:
-    """numpy's numbers as Python's."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    number = value.item()
-    return None if isinstance(number, float) and math.isnan(number) else number

@@ -15,6 +15,7 @@ from adacorr.core.answers import Answers
 from adacorr.core.asking import Queue as Order
 from adacorr.core.asking import is_disputed
 from adacorr.core.certify import Certificate, Tally, certify
+from adacorr.correction.rerun import RunInputs
 from adacorr.review.answers import Said, as_answers
 from adacorr.review.queue import LEASE_SECONDS
 from adacorr.runs.reader import RunData
@@ -100,44 +101,43 @@ class Outlook:
     ----------
     labels : (N,) class indices after correction, verified rows included.
     certificate : what the answers prove of them.
-    version : of the answers that it rests on.
+    answers : those that it rests on.
+    note : what the rule says of itself.
     """
 
     labels: NDArray[np.int64]
     certificate: Certificate
-    version: int
+    answers: Answers
+    note: str = ""
 
 
-Rule = Callable[[NDArray[np.int64], NDArray[np.floating], Answers], tuple[Any, Certificate]]
-
-
-def correct_with(
-    given: NDArray[np.int64], pred_probs: NDArray[np.floating], answers: Answers
-) -> tuple[NDArray[np.int64], Certificate]:
+def outlook_of(inputs: RunInputs, answers: Answers) -> Outlook:
     """The labels after correction, and what the answers prove of them."""
-    from adacorr.correction.arrays import correct
-
-    result = correct(given, pred_probs, verified=answers)
+    result = inputs.correct(answers)
+    labels = np.asarray(result.labels, dtype=np.int64)
     if result.certificate is not None:
-        return np.asarray(result.labels), result.certificate
+        return Outlook(labels, result.certificate, answers, result.note)
     # Nobody has answered yet: the limits before the first answer.
-    tally = Tally.of(given, np.asarray(result.labels), is_disputed(given, pred_probs), answers)
-    return np.asarray(result.labels), certify(tally)
+    given = inputs.given.codes
+    tally = Tally.of(given, labels, is_disputed(given, inputs.pred_probs), answers)
+    return Outlook(labels, certify(tally), answers, result.note)
 
 
 class Analyst:
-    """Fits the rule anew whenever there are new answers, in a thread: no answer waits for it."""
+    """Fits the rule anew whenever there are new answers, in a thread: no answer waits for it.
+
+    Parameters
+    ----------
+    outlook : of some answers; takes its time.
+    answers : those of now, row -> class index.
+    """
 
     def __init__(
-        self,
-        given: NDArray[np.int64],
-        pred_probs: Any,
-        answers: Callable[[], dict[int, int]],
-        rule: Rule = correct_with,
+        self, outlook: Callable[[Answers], Outlook], answers: Callable[[], dict[int, int]]
     ) -> None:
-        self._given, self._probs, self._answers, self._rule = given, pred_probs, answers, rule
+        self._outlook, self._answers = outlook, answers
         self._changed = threading.Condition()
-        self._version = 0
+        self._version, self._seen = 0, -1
         self._done: Outlook | None = None
         self._problem: str | None = None
         threading.Thread(target=self._work, daemon=True).start()
@@ -165,7 +165,7 @@ class Analyst:
 
     @property
     def up_to_date(self) -> bool:
-        return self._done is not None and self._done.version == self._version
+        return self._done is not None and self._seen == self._version
 
     def wait(self, seconds: float) -> Outlook | None:
         """The outlook on all answers; None when it takes longer."""
@@ -180,20 +180,14 @@ class Analyst:
                 self._changed.wait_for(lambda seen=done: self._version > max(seen, 0))
                 done = self._version
             try:
-                found = as_outlook(self._rule, self._given, self._probs, self._answers(), done)
-                problem = None
+                found, problem = self._outlook(as_answers(self._answers())), None
             except Exception as error:  # the page says so, and tries again at the next answer
-                found, problem = self._done, str(error) or type(error).__name__
+                found, problem = None, str(error) or type(error).__name__
             with self._changed:
-                self._done, self._problem = found, problem
+                self._problem = problem
+                if found is not None:
+                    self._done, self._seen = found, done
                 self._changed.notify_all()
-
-
-def as_outlook(
-    rule: Rule, given: NDArray[np.int64], pred_probs: Any, labels: dict[int, int], version: int
-) -> Outlook:
-    corrected, certificate = rule(given, np.asarray(pred_probs), as_answers(labels))
-    return Outlook(np.asarray(corrected, dtype=np.int64), certificate, version)
 
 
 def too_large(data: RunData) -> str | None:

@@ -7,7 +7,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from adacorr.core.validation import InputError
@@ -18,6 +18,7 @@ from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData
 
 if TYPE_CHECKING:
+    from adacorr.correction.verified import Verified
     from adacorr.review.guard import Gate
 
 DATABASE = "review.sqlite"
@@ -28,6 +29,20 @@ def open_review(run: Run) -> tuple[RunData, Store]:
     """A run and the decisions made about it; close the store when done."""
     data = RunData.open(run)
     return data, Store(run.file(DATABASE), load_flips(data), data.n_classes)
+
+
+def answers_of(run: Run) -> Verified:
+    """What people said on the review page of `run`, by what the source calls the rows."""
+    from adacorr.review.answers import AnswerLog, in_the_source, verified
+
+    path, labels = run.file(DATABASE), {}
+    data = RunData.open(run)
+    if path.is_file():
+        with closing(Store(path, load_flips(data), data.n_classes)) as store:
+            labels = verified(AnswerLog(store, data.n))
+    if not labels:
+        raise InputError(f"{path}: expected answers given on the review page, got none")
+    return in_the_source(data, labels)
 
 
 def serve(

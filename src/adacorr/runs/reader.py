@@ -30,7 +30,7 @@ BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
 _ROW_BYTES = 48  # of the required columns in memory: what a reader keeps grows with the rows
 _HARMLESS = 64 << 20
-_OPTIONAL = ("confidence", "review", "truth", "suspicion", "alternative")
+_OPTIONAL = ("confidence", "review", "truth", "suspicion", "alternative", "unreadable")
 _TEXTS = ("id", "content", "decided_by")
 
 
@@ -52,6 +52,7 @@ class Batch:
     decided_by: tuple[str, ...] | None = None  # given, rule or person
     id: tuple[str, ...] | None = None  # the source's own names of the rows
     content: tuple[str, ...] | None = None  # fingerprints of the files behind the rows
+    unreadable: NDArray[np.bool_] | None = None  # nothing could be read: the row was not judged
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
@@ -184,6 +185,15 @@ class RunData:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path}: expected a readable parquet file, got {error}") from error
 
+    def names_of_rows(self) -> tuple[NDArray[np.int64], list[str] | None]:
+        """Row numbers in the source, and what it calls the rows; None where it has no names."""
+        numbers: list[NDArray[np.int64]] = []
+        ids: list[str] = []
+        for batch in self.batches(texts=True):
+            numbers.append(batch.index)
+            ids += batch.id or ()
+        return np.concatenate(numbers), ids or None
+
 
 def clean_text(text: object, limit: int = NAME_LENGTH) -> str:
     """Text that is safe to lay out: no control characters, at most `limit` characters.
@@ -290,6 +300,11 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path, format: 
         decided_by=_texts(piece, "decided_by"),
         id=_texts(piece, "id"),
         content=_texts(piece, "content"),
+        unreadable=(
+            _booleans(piece.column("unreadable"), "unreadable", path)
+            if "unreadable" in present
+            else None
+        ),
     )
 
 

@@ -1,0 +1,71 @@
+"""A run corrected again with answers of people: its labels, its probabilities, its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adacorr.core.answers import Answers
+from adacorr.core.validation import InputError, check_pred_probs
+from adacorr.correction.arrays import Correction, correct_codes
+from adacorr.labels import Codec, Encoded
+from adacorr.runs.reader import RunData
+
+SETTINGS = ("delta", "T", "max_flip_error")
+"""Of the rule, as ``config.toml`` has them under ``[correct]``."""
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """What a run was corrected from; the review page and ``adacorr certify`` both ask here.
+
+    Attributes
+    ----------
+    given : the labels as they came; class indices.
+    pred_probs : (N, K).
+    settings : delta, T and max_flip_error, as far as the run has them.
+    judged : (N,) rows of which something could be read; None: all.
+    """
+
+    given: Encoded
+    pred_probs: NDArray[np.floating]
+    settings: dict[str, Any]
+    judged: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, data: RunData) -> RunInputs:
+        if data.pred_probs is None:
+            where = data.run.file("pred_probs.npy")
+            raise InputError(f"{where}: expected probabilities of the run, got none")
+        given, unreadable = [], []
+        for batch in data.batches():
+            given.append(batch.given)
+            missing = batch.unreadable
+            unreadable.append(np.zeros(len(batch.given), bool) if missing is None else missing)
+        none = np.concatenate(unreadable)
+        return cls(
+            Encoded(np.concatenate(given), Codec.of_indices(data.run.class_names())),
+            check_pred_probs(np.asarray(data.pred_probs)),
+            {k: v for k, v in data.section("correct").items() if k in SETTINGS},
+            ~none if none.any() else None,
+        )
+
+    def correct(self, answers: Answers, seed: int = 0) -> Correction:
+        """What :func:`adacorr.correct` says of the run; its labels are class indices.
+
+        Parameters
+        ----------
+        answers : by the rows of the run; without any there is no certificate.
+        seed : of the order in which rows were asked.
+        """
+        return correct_codes(
+            self.given,
+            self.pred_probs,
+            **self.settings,
+            answers=answers,
+            seed=seed,
+            judged=self.judged,
+        )
