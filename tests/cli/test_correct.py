@@ -625,7 +625,7 @@ def test_a_bar_with_rows_per_second_on_a_terminal(tmp_path):
     source = big(tmp_path / "in.parquet", n=20_000)
     code = (
         "import sys; from adacorr.correction import tables as t; t.BATCH_ROWS = 1000;"
-        "from adacorr.cli import correct as c; c._BAR_AFTER = 0;"
+        "from adacorr.cli import progress as p; p.BAR_AFTER = 0;"
         "from adacorr.cli import main; main(sys.argv[1:])"
     )
     ours, theirs = pty.openpty()

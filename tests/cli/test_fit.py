@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from adacorr.cli import main
-from adacorr.cli.fit import choose_method, parse_value
+from adacorr.cli.fit_plan import choose_method, parse_value
 from adacorr.core.validation import InputError
 from adacorr.runs.directory import Run
 

@@ -36,12 +36,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from adacorr.cli.correct import correct
+from adacorr.cli.correct import RuleOptions, correct
 from adacorr.cli.export import export
 from adacorr.cli.fit import fit
 from adacorr.cli.predict import predict
 from adacorr.cli.report import report
 from adacorr.cli.review import review
+from adacorr.cli.table_options import TableOptions
 
 MALFORMED = {
     "csv": 1700, "parquet": 1700, "npy": 1300, "npz": 1300, "toml": 1300, "run": 1500, "http": 1200,
@@ -201,6 +202,7 @@ def npz_bytes(save: Callable[..., None] = np.savez) -> bytes:
     return out.getvalue()
 
 
+HALF = RuleOptions(delta="0.5")
 NO_NET = "no_such_net"  # ends a fit right after the data is accepted
 LOADED = ("--net", NO_NET, "--quiet")
 
@@ -212,11 +214,11 @@ def test_csv(fuzz, tmp_path):
         if choice == "gzip":
             packed = tmp_path / "a.csv.gz"
             packed.write_bytes(change(gzip.compress(raw)))
-            return partial(correct, str(packed), delta="0.5", dry_run=True)
+            return partial(correct, str(packed), rule=HALF, dry_run=True)
         path.write_bytes(change(raw))
         if choice == "fit":
             return partial(fit, str(path), run_dir=tmp_path / "run", net=NO_NET)
-        return partial(correct, str(path), delta="0.5", dry_run=True)
+        return partial(correct, str(path), rule=HALF, dry_run=True)
 
     fuzz("csv", st.sampled_from(["plain", "plain", "gzip", "fit"]), attempt)
 
@@ -229,7 +231,7 @@ def test_parquet(fuzz, tmp_path):
         path.write_bytes(change(forms[choice[0]]))
         if choice[1] == "fit":
             return partial(fit, str(path), run_dir=tmp_path / "run", net=NO_NET)
-        return partial(correct, str(path), delta="0.5", output=str(tmp_path / "out.parquet"))
+        return partial(correct, str(path), rule=HALF, output=str(tmp_path / "out.parquet"))
 
     fuzz("parquet", st.tuples(st.integers(0, 1), st.sampled_from(["fit", "correct"])), attempt)
 
@@ -251,7 +253,7 @@ def test_npy(fuzz, tmp_path):
             files[name].write_bytes(raw)
         raw = sound[broken] if which >= len(odd) else odd[which]
         files[broken].write_bytes(change(raw[:90]) + raw[90:])  # the header is what can be wrong
-        return partial(correct, **files, delta="0.5", dry_run=True)
+        return partial(correct, table=TableOptions(**files), rule=HALF, dry_run=True)
 
     choice = st.tuples(st.sampled_from(list(sound)), st.integers(0, 15))
     fuzz("npy", choice, attempt)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from adacorr.cli.options import TEXT, Printing
 from adacorr.core.validation import InputError
 
 app = App(name="bench", help="Run a grid of methods and print the paper's table.")
@@ -24,8 +24,7 @@ def run(
     workers: int = 1,
     dry_run: bool = False,
     smoke: bool = False,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Run a grid; cells that have a record already are not run again.
 
@@ -43,11 +42,8 @@ def run(
         Check the grid and say what would run.
     smoke
         Try every dataset and method once, tiny (3 epochs, 64 samples), before the real run.
-    json
-        Print the counts as JSON.
-    quiet
-        Print nothing but errors.
     """
+    from adacorr.cli.progress import cell_bar
     from adacorr.paper.bench.grid import read_grid
     from adacorr.paper.bench.grid import smoke as shrink
     from adacorr.paper.bench.records import RecordFile
@@ -61,54 +57,21 @@ def run(
     left = len(plan.cells) - len(file.finished() & {cell.key for cell in plan.cells})
     counts = {"name": plan.name, "cells": len(plan.cells), "left": left, "records": str(file.path)}
     if dry_run:
-        if json:
-            print(json_lib.dumps(counts))
-        elif not quiet:
-            print(f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}")
+        text = f"{plan.name}: {len(plan.cells)} cells, {left} to run, records in {file.path}"
+        printing.result(counts, text)
         return
-    with _progress(left, quiet) as advance:
+    with cell_bar(left, printing.quiet) as advance:
         count, failures = run_grid(plan, file, workers, advance)
-    if json:
-        print(json_lib.dumps({**counts, "run": count, "left": left - count}))
-    elif not quiet:
-        print(f"{count} cells run, {len(plan.cells) - left} had a record; records in {file.path}")
+    printing.result(
+        {**counts, "run": count, "left": left - count},
+        f"{count} cells run, {len(plan.cells) - left} had a record; records in {file.path}",
+    )
     if failures:
         first = failures[0]
         place = " ".join(map(str, (first.cell.dataset, first.cell.noise, first.cell.method)))
         raise InputError(
             f"{len(failures)} cells failed and will run again next time; {place}: {first.reason}"
         )
-
-
-def _progress(total: int, quiet: bool):
-    from contextlib import contextmanager
-
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    @contextmanager
-    def show():
-        console = Console(stderr=True, quiet=quiet)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
-            task = bar.add_task("cells", total=total)
-
-            def advance(record: dict) -> None:
-                place = " ".join(str(record[k]) for k in ("dataset", "noise", "method", "seed"))
-                score = record["test_accuracy_last"]
-                shown = "no test set" if score is None else f"test {100 * score:.1f}%"
-                bar.console.print(f"{place}: {shown}, {record['seconds']:.0f} s", highlight=False)
-                bar.advance(task)
-
-            yield advance
-
-    return show()
 
 
 @app.command
@@ -118,8 +81,7 @@ def table(
     value: Value = "test_accuracy",
     at: At = "last",
     format: Literal["text", "markdown", "latex", "csv"] = "text",
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Print the paper's table: mean and standard deviation over seeds, best in bold.
 
@@ -135,24 +97,17 @@ def table(
         The last epoch, or the one that stopping early on the (noisy) validation split selects.
     format
         How to print it.
-    json
-        Print the cells of the table as JSON.
-    quiet
-        Print nothing but errors: a check that the records make a table.
     """
     from adacorr.paper.bench.records import read_records
     from adacorr.paper.bench.tables import build_table, render
 
     built = build_table(read_records(records), value, at)
-    if json:
-        places = ("dataset", "method", "noise")
-        cells = [
-            {**dict(zip(places, key, strict=True)), **asdict(entry)}
-            for key, entry in built.entries.items()
-        ]
-        print(json_lib.dumps({"value": value, "at": at, "cells": cells}))
-    elif not quiet:
-        print(render(built, format))
+    places = ("dataset", "method", "noise")
+    cells = [
+        {**dict(zip(places, key, strict=True)), **asdict(entry)}
+        for key, entry in built.entries.items()
+    ]
+    printing.result({"value": value, "at": at, "cells": cells}, render(built, format))
 
 
 @app.command
@@ -164,8 +119,7 @@ def plot(
     noise: str = "uniform:0.4",
     at: At = "last",
     methods: Annotated[tuple[str, ...], Parameter(negative="")] = ("adacorr", "standard"),
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Draw convergence curves and accuracy against noise (PNG and SVG).
 
@@ -185,10 +139,6 @@ def plot(
         Accuracy against noise: of the last epoch, or of the selected one.
     methods
         Of the convergence curves, side by side: --methods adacorr --methods standard.
-    json
-        Print the names of the files as JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.paper.bench.plots import plot_accuracy, plot_convergence
     from adacorr.paper.bench.records import read_records
@@ -207,10 +157,8 @@ def plot(
                 written += plot_accuracy(here, name, kind, output / f"{file}-{kind}", at)
     if not written:
         raise InputError(f"{records}: expected runs of {methods} at {noise}, got none")
-    if json:
-        print(json_lib.dumps({"figures": [str(path) for path in written]}))
-    elif not quiet:
-        print("\n".join(str(path) for path in written))
+    names = [str(path) for path in written]
+    printing.result({"figures": names}, names)
 
 
 @app.command
@@ -221,8 +169,7 @@ def compare(
     *,
     value: Value = "test_accuracy",
     at: At = "last",
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Test whether method A beats method B (default: each other one), paired over seeds.
 
@@ -240,10 +187,6 @@ def compare(
         What to compare: accuracy on clean test labels, or the share of right training labels.
     at
         The last epoch, or the one that stopping early on the (noisy) validation split selects.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.paper.bench.compare import compare as test
     from adacorr.paper.bench.records import read_records
@@ -251,11 +194,9 @@ def compare(
     found = read_records(records)
     others = [b] if b else [m for m in dict.fromkeys(r["method"] for r in found) if m != a]
     results = [test(found, a, other, value, at) for other in others]
-    if json:
-        print(json_lib.dumps([asdict(result) for result in results]))
-        return
-    for r in () if quiet else results:
-        print(
-            f"{r.a} - {r.b}: {r.mean:+.2f} points over {r.columns} columns ({r.n} paired runs), "
-            f"ahead in {r.wins}, p = {r.p_value:.4f}"
-        )
+    lines = [
+        f"{r.a} - {r.b}: {r.mean:+.2f} points over {r.columns} columns ({r.n} paired runs), "
+        f"ahead in {r.wins}, p = {r.p_value:.4f}"
+        for r in results
+    ]
+    printing.result([asdict(result) for result in results], lines)

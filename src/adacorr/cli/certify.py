@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from adacorr.cli.options import TEXT, Printing
 
 if TYPE_CHECKING:
     from adacorr.core.answers import Answers
@@ -17,8 +18,7 @@ def certify(
     verified: Path | None = None,
     target: float | None = None,
     seed: int = 0,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Certify the labels of a run with the answers of people.
 
@@ -36,10 +36,6 @@ def certify(
         Say how many further answers show that at most this share of all labels is wrong.
     seed
         The seed of adacorr ask.
-    json
-        Print one JSON object instead of text.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.core.validation import check_number
     from adacorr.correction.rerun import RunInputs
@@ -58,14 +54,11 @@ def certify(
     if target is not None:
         told |= {"target": target, "more_answers": more}
     written = [str(path) for path in write_certificate(run, told)]
-    if json:
-        print(json_lib.dumps({**told, "files": written}, ensure_ascii=False))
-    elif not quiet:
-        sentence = told["sentence"]
-        lines = [f"{sentence[:1].upper()}{sentence[1:]}.", f"  ({told['basis']})"]
-        if target is not None:
-            lines.append(_about_target(target, more or 0))
-        print("\n".join([*lines, f"wrote {', '.join(written)}"]))
+    sentence = told["sentence"]
+    lines = [f"{sentence[:1].upper()}{sentence[1:]}.", f"  ({told['basis']})"]
+    if target is not None:
+        lines.append(_about_target(target, more or 0))
+    printing.result({**told, "files": written}, [*lines, f"wrote {', '.join(written)}"])
 
 
 def _about_target(target: float, more: int) -> str:

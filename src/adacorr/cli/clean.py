@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json as json_lib
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from adacorr.cli.options import LOCAL, TEXT, EngineOptions, Printing
 from adacorr.core.validation import InputError
 
 if TYPE_CHECKING:
     from adacorr.cleaning import Cleaned
 
 SHOWN = 5
-TEXT = 60  # characters of a sample in the summary
+WIDTH = 60  # characters of a sample in the summary
 
 
 def clean(
@@ -35,12 +35,10 @@ def clean(
     repeats: int | None = None,
     seed: int = 0,
     strict: bool = False,
-    engine: Literal["local", "dask"] = "local",
-    scheduler: str | None = None,
+    where: EngineOptions = LOCAL,
     run_dir: Path | None = None,
     resume: Path | None = None,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Find and correct wrong labels of photos, texts or a table.
 
@@ -79,24 +77,14 @@ def clean(
         Of the splits.
     strict
         Stop at a row that is empty or cannot be read, instead of marking it.
-    engine
-        Where samples are encoded and predicted: here, or by the workers of a Dask cluster, with
-        equal results.
-    scheduler
-        The address of a running Dask scheduler whose workers see the same files. Default: workers
-        on this machine.
     run_dir
         Where to write; default: the first free runs/DATA-clean-NUMBER.
     resume
         Go on with a run of `clean` that was stopped, with its own settings; what is done stays.
-    json
-        Print the summary as JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.cleaning.folds import Folds
     from adacorr.cleaning.samples import Choice
-    from adacorr.cli.correct import client_of
+    from adacorr.cli.outputs import free_run_dir
 
     choice = Choice(
         label_column, text_column, image_column, group_column, split_column, ignore_columns
@@ -107,16 +95,13 @@ def clean(
     if data is None:
         raise InputError("data: expected a folder, a table or a named dataset, got none")
     began = time.monotonic()
-    folder = resume or run_dir or _free(data)
-    with client_of(engine, scheduler) as client:
+    folder, going_on = resume or run_dir or free_run_dir(data, "clean"), resume is not None
+    with where.client() as client:
         cleaned = run(
-            data, choice, encoder, how, folder, verified, resume is not None, strict, quiet, client
+            data, choice, encoder, how, folder, verified, going_on, strict, printing.quiet, client
         )
     summary = summarise(folder, cleaned, time.monotonic() - began)
-    if json:
-        print(json_lib.dumps(summary))
-    elif not quiet:
-        print(summary_text(summary))
+    printing.result(summary, summary_text(summary))
 
 
 def run(
@@ -172,12 +157,6 @@ def settings_of(folder: Path) -> tuple[str, Any, str | None, Any]:
     return read_settings(folder)
 
 
-def _free(data: str) -> Path:
-    from adacorr.cli.fit import free_run_dir
-
-    return free_run_dir(data, "clean")
-
-
 # -- what came out ---------------------------------------------------------------------------------
 
 
@@ -194,7 +173,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
         rows.append(
             {
                 "row": at,
-                "sample": " ".join(shown(samples, at).split())[:TEXT],
+                "sample": " ".join(shown(samples, at).split())[:WIDTH],
                 "given": names[samples.labels[at]],
                 "suggested": str(found.suggested[at]),
                 "predicted": names[int(cleaned.pred_probs[at].argmax())],

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from typing import Literal
 
+from adacorr.cli.options import TEXT, Printing
 
-def completion(
-    shell: Literal["bash", "zsh", "fish"], *, json: bool = False, quiet: bool = False
-) -> None:
+
+def completion(shell: Literal["bash", "zsh", "fish"], *, printing: Printing = TEXT) -> None:
     """Print the completion script of a shell.
 
     Parameters
     ----------
     shell
         bash, zsh or fish.
-    json
-        Print the script as a JSON object.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.cli import app
 
@@ -27,7 +22,4 @@ def completion(
     script = script.replace(
         "complete -F _adacorr adacorr", "complete -o default -F _adacorr adacorr"
     )
-    if json:
-        print(json_lib.dumps({"shell": shell, "script": script}))
-    elif not quiet:
-        print(script)
+    printing.result({"shell": shell, "script": script}, script)

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-if TYPE_CHECKING:
-    from rich.progress import TaskID
+from adacorr.cli.options import TEXT, Printing
 
+if TYPE_CHECKING:
     from adacorr.data.named.fetch import Status
 
 app = App(name="data", help="List and fetch the named datasets.")
 
 
 @app.command(name="list")
-def list_(*, json: bool = False, quiet: bool = False) -> None:
+def list_(*, printing: Printing = TEXT) -> None:
     """Show every named dataset: where it was found, or which official files are missing.
 
     Example: adacorr data list
-
-    Parameters
-    ----------
-    json
-        Print one JSON object instead of text.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.data.named.catalog import CATALOG, roots
     from adacorr.data.named.fetch import status
 
     found = [status(name) for name in CATALOG]
     places = [str(root) for root in roots()]
-    if json:
-        print(json_lib.dumps({"folders": places, "datasets": [_as_dict(s) for s in found]}))
-    elif not quiet:
-        _show(found, places)
-
-
-def _show(found: list[Status], places: list[str]) -> None:
-    print(f"looked in {' and '.join(places)} (ADACORR_DATA sets the first)")
+    lines = [f"looked in {' and '.join(places)} (ADACORR_DATA sets the first)"]
     for entry in found:
-        print(f"{entry.name:14} {'ready  ' if entry.ready else 'missing'}  {entry.title}")
-        for line in _details(entry):
-            print(f"{'':24}{line}")
+        lines.append(f"{entry.name:14} {'ready  ' if entry.ready else 'missing'}  {entry.title}")
+        lines += [f"{'':24}{line}" for line in _details(entry)]
+    printing.result({"folders": places, "datasets": [_as_dict(s) for s in found]}, lines)
 
 
 def _as_dict(entry: Status) -> dict[str, object]:
@@ -72,9 +57,7 @@ def _details(entry: Status) -> list[str]:
 
 
 @app.command
-def get(
-    name: str, /, *, mirror: str | None = None, json: bool = False, quiet: bool = False
-) -> None:
+def get(name: str, /, *, mirror: str | None = None, printing: Printing = TEXT) -> None:
     """Fetch the official files of a named dataset and check them.
 
     Example: adacorr data get mnist
@@ -85,24 +68,14 @@ def get(
         digits, mnist, fashion_mnist, cifar10, cifar10n, cifar100 or modelnet40.
     mirror
         A web folder with the files of the official names, in place of the official source.
-    json
-        Print one JSON object instead of text.
-    quiet
-        Print nothing but errors.
     """
+    from adacorr.cli.progress import download_bars
     from adacorr.data.named.fetch import fetch, status
 
-    bars = None if quiet or json else _Bars()
-    try:
-        got = fetch(name, mirror=mirror, progress=bars and bars.tell)
-    finally:
-        if bars:
-            bars.close()
+    with download_bars(printing.silent) as progress:
+        got = fetch(name, mirror=mirror, progress=progress)
     now = status(name)
-    if json:
-        print(json_lib.dumps({"fetched": [str(path) for path in got], **_as_dict(now)}))
-    elif not quiet:
-        print("\n".join(_told(now, got)))
+    printing.result({"fetched": [str(path) for path in got], **_as_dict(now)}, _told(now, got))
 
 
 def _told(now: Status, got: list[Path]) -> list[str]:
@@ -112,34 +85,3 @@ def _told(now: Status, got: list[Path]) -> list[str]:
     if not now.ready:
         lines.append(f"{now.name} still needs {', '.join(f.file for f in now.missing)}; {now.note}")
     return lines
-
-
-class _Bars:
-    """One progress bar a file, on stderr; nothing is drawn before the first byte."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TransferSpeedColumn,
-        )
-
-        name = TextColumn("{task.description}")
-        self._bars = Progress(
-            name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def tell(self, file: str, done: int, total: int) -> None:
-        if not self._tasks:
-            self._bars.start()
-        if file not in self._tasks:
-            self._tasks[file] = self._bars.add_task(file, total=None)
-        self._bars.update(self._tasks[file], completed=done, total=total or None)
-
-    def close(self) -> None:
-        if self._tasks:
-            self._bars.stop()

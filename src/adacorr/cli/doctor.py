@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_lib
 import platform
 import sys
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
+
+from adacorr.cli.options import TEXT, Printing
 
 PURPOSE = {  # extra -> what a user cannot do without it
     "train": "adacorr fit, predict, bench; AdaCorrClassifier",
@@ -30,27 +31,13 @@ class Package:
     fits: bool
 
 
-def doctor(
-    *,
-    json: bool = False,
-    quiet: bool = False,
-) -> None:
+def doctor(*, printing: Printing = TEXT) -> None:
     """Show versions, devices, data found, and optional parts that are missing.
 
     The exit code is 1 if a required package is missing or too old, else 0.
-
-    Parameters
-    ----------
-    json
-        Print JSON.
-    quiet
-        Print nothing; only the exit code tells.
     """
     found = examine()
-    if json:
-        print(json_lib.dumps(found))
-    elif not quiet:
-        print(render(found))
+    printing.result(found, render(found))
     if not found["healthy"]:
         raise SystemExit(1)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from adacorr.cli.options import NEW, TEXT, Outputs, Printing
 
 if TYPE_CHECKING:
     from adacorr.runs.outcome import Final
@@ -19,9 +20,8 @@ def export(
     changed_only: bool = False,
     most: int | None = None,
     prefix: str | None = None,
-    overwrite: bool = False,
-    json: bool = False,
-    quiet: bool = False,
+    outputs: Outputs = NEW,
+    printing: Printing = TEXT,
 ) -> None:
     """Export a run as one table, or for another tool.
 
@@ -43,14 +43,8 @@ def export(
     prefix
         For label-studio as .json: the address in front of the paths of images. Default:
         Label Studio's local files, with the folder of images below its document root.
-    overwrite
-        Replace a file that exists.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors.
     """
-    from adacorr.cli.outputs import check_new, files_of
+    from adacorr.cli.outputs import files_of
     from adacorr.core.validation import InputError
     from adacorr.runs.directory import Run
     from adacorr.runs.export import write_cleanlab, write_label_studio, write_tensorboard
@@ -64,7 +58,7 @@ def export(
     if (most is not None or prefix is not None) and not tasks:
         raise InputError("--most, --prefix: expected only with --to label-studio and a .json file")
     if to != "tensorboard":
-        check_new(output, overwrite, *files_of(run))
+        outputs.check(output, *files_of(run))
     source, more = Run.open(run), ""
     if to == "tensorboard":
         count, what = write_tensorboard(source, output), "numbers"
@@ -82,12 +76,8 @@ def export(
         data = RunData.open(source)
         more = write_outcome(data, output, _reviewed(data)) or ""
         count, what = data.n, "rows"
-    if json:
-        print(json_lib.dumps({"to": to, "output": str(output), what: count}))
-    elif not quiet:
-        print(f"{count} {what} in {output}")
-        if more:
-            print(more)
+    facts = {"to": to, "output": str(output), what: count}
+    printing.result(facts, [f"{count} {what} in {output}", *([more] if more else [])])
 
 
 def _reviewed(data: RunData) -> Final | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from pathlib import Path
 
+from adacorr.cli.options import TEXT, Printing
 
-def import_(run: Path, answers: Path, *, json: bool = False, quiet: bool = False) -> None:
+
+def import_(run: Path, answers: Path, *, printing: Printing = TEXT) -> None:
     """Take answers that people gave in another tool into a run.
 
     Read are finished tasks of Label Studio (JSON, JSON-MIN, CSV), records of Argilla (JSON, CSV),
@@ -19,10 +20,6 @@ def import_(run: Path, answers: Path, *, json: bool = False, quiet: bool = False
         A run directory.
     answers
         The file with the answers, made from tasks of `adacorr export`.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.runs.directory import Run
     from adacorr.runs.imports import keep_answers, read_answers
@@ -37,11 +34,9 @@ def import_(run: Path, answers: Path, *, json: bool = False, quiet: bool = False
         "unanswered": found.unanswered,
         "total": total,
     }
-    if json:
-        print(json_lib.dumps({**counts, "file": str(path)}))
-    elif not quiet:
-        print(
-            f"{counts['answers']:,} answers ({counts['cannot_tell']:,} cannot tell; "
-            f"{counts['unanswered']:,} tasks have none); {total:,} in {path}"
-        )
-        print(f"use them: adacorr certify {run} --verified {path}")
+    printing.result(
+        {**counts, "file": str(path)},
+        f"{counts['answers']:,} answers ({counts['cannot_tell']:,} cannot tell; "
+        f"{counts['unanswered']:,} tasks have none); {total:,} in {path}\n"
+        f"use them: adacorr certify {run} --verified {path}",
+    )

@@ -1,7 +1,8 @@
-"""Nothing of the user's is overwritten, unless a flag says so."""
+"""Where a command may write: nothing of the user's is overwritten, unless a flag says so."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from adacorr.core.validation import InputError
@@ -21,6 +22,29 @@ def check_new(output: str | Path, overwrite: bool, *inputs: str | Path) -> None:
         raise InputError(
             f"{path}: expected a new file, got an existing one; --overwrite replaces it"
         )
+
+
+def check_apart(places: Mapping[str, str | Path | None]) -> None:
+    """Outputs of several options need places of their own."""
+    seen: dict[Path, str] = {}
+    for option, place in places.items():
+        place = None if place is None else without_file_scheme(place)
+        if place is None or is_url(place):
+            continue
+        path = Path(place).resolve()
+        if path in seen:
+            raise InputError(f"{option}: expected another place than {seen[path]}, got {place}")
+        seen[path] = option
+
+
+def free_run_dir(data: str, kind: str) -> Path:
+    """The first of runs/DATA-KIND-1, -2, ... that does not exist."""
+    stem = data.partition(":")[0] if ":" in data and not Path(data).exists() else data
+    name = Path(stem).name.partition(".")[0] or "data"
+    number = 1
+    while (path := Path("runs") / f"{name}-{kind}-{number}").exists():
+        number += 1
+    return path
 
 
 def files_of(run: Path) -> list[Path]:

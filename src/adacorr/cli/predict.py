@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.cli.options import NEW, TEXT, Outputs, Printing
 from adacorr.core.validation import InputError
 from adacorr.correction.sinks import open_npy
 from adacorr.files import atomic
@@ -29,11 +29,10 @@ def predict(
     *,
     output: Path,
     net: str | None = None,
-    overwrite: bool = False,
+    outputs: Outputs = NEW,
     skip_unreadable: bool = False,
     workers: int = 0,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Apply a trained model to new data.
 
@@ -50,31 +49,23 @@ def predict(
     net
         The run's net once more where it is your own code, package.module:factory: a run does not
         choose which code runs.
-    overwrite
-        Replace an output file that exists.
     skip_unreadable
         Leave out images that cannot be read.
     workers
         Processes that load samples which are not in memory.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors.
     """
     if output.suffix not in SUFFIXES:
         raise InputError(f"output: expected a name in {', '.join(SUFFIXES)}, got {output.name}")
-    from adacorr.cli.outputs import check_new, files_of
+    from adacorr.cli.outputs import files_of
 
-    check_new(output, overwrite, data, *files_of(run))
+    outputs.check(output, data, *files_of(run))
     trained = Run.open(run)
     names = trained.class_names()
     samples, batches = predicted(trained, data, net, skip_unreadable, workers)
     with atomic(output) as temporary:
         write(temporary, output.suffix, batches, names, samples)
-    if json:
-        print(json_lib.dumps({"predictions": len(samples), "output": str(output)}))
-    elif not quiet:
-        print(f"{len(samples):,} predictions in {output}")
+    facts = {"predictions": len(samples), "output": str(output)}
+    printing.result(facts, f"{len(samples):,} predictions in {output}")
 
 
 def predicted(

@@ -1,13 +1,29 @@
-"""What a run shows while it trains: a live bar on a terminal, sober lines elsewhere."""
+"""What a command shows while it works: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-SECONDS_BETWEEN_LINES = 5.0
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from adacorr.train.engine import Silent
+
+SECONDS_BETWEEN_LINES = 5.0  # a log that a person follows needs no more
 LINES = 20  # at most about so many, however long the run
+BAR_AFTER = 0.5  # seconds of work before a bar is worth showing
+
+
+def _bar(*columns: Any, transient: bool = False, quiet: bool = False) -> Progress:
+    """A live bar on stderr, so that results on stdout stay apart."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(*columns, console=Console(stderr=True, quiet=quiet), transient=transient)
 
 
 def describe(record: dict[str, Any]) -> str:
@@ -47,15 +63,13 @@ class Bar:
     """A live bar: epoch, loss, accuracies, labels changed so far, time left."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-        self._bar = Progress(
+        self._bar = _bar(
             TextColumn("epoch {task.fields[at]}"),
             BarColumn(bar_width=20),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
         )
         self._task = self._bar.add_task("starting", at="1", total=None)
         self._first = 0
@@ -82,18 +96,12 @@ class Bar:
         self._bar.stop()
 
 
-class Nothing:
-    """For --quiet, and for all ranks but the first."""
-
-    def batch(self, epoch: int, done: int, total: int) -> None: ...
-    def epoch(self, record: dict[str, Any], epochs: int) -> None: ...
-    def log(self, line: str) -> None: ...
-    def close(self) -> None: ...
-
-
-def choose(quiet: bool) -> Lines | Bar | Nothing:
+def choose(quiet: bool) -> Lines | Bar | Silent:
+    """What follows a training run."""
     if quiet:
-        return Nothing()
+        from adacorr.train.engine import Silent
+
+        return Silent()
     return Bar() if sys.stderr.isatty() else Lines()
 
 
@@ -137,3 +145,95 @@ class Steps:
     def close(self) -> None:
         if not self._quiet and sys.stderr.isatty():
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def row_bar(silent: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Called with (stage, further rows, rows in all): a bar, once the work proves to be long."""
+    if silent or not sys.stderr.isatty():
+        yield lambda stage, rows, total: None
+        return
+    bar = _Rows()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._waiting: dict[str, int] = {}
+
+    def __call__(self, stage: str, rows: int, total: int | None) -> None:
+        self._waiting[stage] = self._waiting.get(stage, 0) + rows
+        if time.monotonic() - self._began < BAR_AFTER:
+            return
+        if self._bar is None:
+            self._bar = self._begin()
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(stage, total=total)
+        self._bar.advance(self._tasks[stage], self._waiting.pop(stage))
+
+    def _begin(self) -> Progress:
+        from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+        from rich.text import Text
+
+        class Speed(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
+
+        name, done = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} rows")
+        bar = _bar(name, BarColumn(), done, Speed(), TimeRemainingColumn(), transient=True)
+        bar.start()
+        return bar
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def cell_bar(total: int, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Called with the record of each cell of a grid: a line for it, and a bar for all."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with _bar(*columns, TimeRemainingColumn(), quiet=quiet) as bar:
+        task = bar.add_task("cells", total=total)
+
+        def advance(record: dict[str, Any]) -> None:
+            place = " ".join(str(record[k]) for k in ("dataset", "noise", "method", "seed"))
+            score = record["test_accuracy_last"]
+            shown = "no test set" if score is None else f"test {100 * score:.1f}%"
+            bar.console.print(f"{place}: {shown}, {record['seconds']:.0f} s", highlight=False)
+            bar.advance(task)
+
+        yield advance
+
+
+@contextmanager
+def download_bars(silent: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Called with (file, bytes so far, bytes in all): a bar a file, from the first byte on."""
+    if silent:
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    bars, tasks = _bar(*columns, TransferSpeedColumn()), dict[str, "TaskID"]()
+
+    def tell(file: str, done: int, total: int) -> None:
+        if not tasks:
+            bars.start()
+        if file not in tasks:
+            tasks[file] = bars.add_task(file, total=None)
+        bars.update(tasks[file], completed=done, total=total or None)
+
+    try:
+        yield tell
+    finally:
+        if tasks:
+            bars.stop()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json as json_lib
 from pathlib import Path
+
+from adacorr.cli.options import NEW, TEXT, Outputs, Printing
 
 
 def report(
     run: Path,
     *,
     output: Path | None = None,
-    overwrite: bool = False,
-    json: bool = False,
-    quiet: bool = False,
+    outputs: Outputs = NEW,
+    printing: Printing = TEXT,
 ) -> None:
     """Write the HTML report of a run: one page that needs no network.
 
@@ -23,21 +23,12 @@ def report(
     output
         Where to write the page; default: `report.html` in the run directory, which
         is written anew each time.
-    overwrite
-        Replace an output file that exists.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors.
     """
-    from adacorr.cli.outputs import check_new, files_of
+    from adacorr.cli.outputs import files_of
     from adacorr.report import write_report
     from adacorr.runs.directory import Run
 
     if output is not None:
-        check_new(output, overwrite, *files_of(run))
+        outputs.check(output, *files_of(run))
     path = write_report(Run.open(run), output)
-    if json:
-        print(json_lib.dumps({"report": str(path)}))
-    elif not quiet:
-        print(path)
+    printing.result({"report": str(path)}, str(path))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from cyclopts import Parameter
 
 from adacorr.core.validation import InputError
 
@@ -13,18 +16,74 @@ if TYPE_CHECKING:
     from adacorr.tables.layout import Request
 
 
-def one_input(
-    source: str | None, labels: Path | None, probs: Path | None
-) -> str | tuple[Path, Path]:
-    """INPUT, or --labels and --probs together."""
-    if source and labels is None and probs is None:
-        return source
-    if source is None and labels is not None and probs is not None:
-        return labels, probs
-    raise InputError("expected INPUT, or --labels and --probs together, got something else")
+Inputs: TypeAlias = "str | tuple[Path, Path]"  # a table, or .npy files of labels and probabilities
 
 
-def files(inputs: str | tuple[Path, Path]) -> Iterable[Path]:
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TableOptions:
+    """Which input, and which of its columns.
+
+    Attributes
+    ----------
+    labels
+        Labels as a .npy file, with --probs, instead of INPUT.
+    probs
+        Probabilities (N, K) as a .npy file.
+    label_column
+        The column of given labels. Default: label, labels, given_label, target, y, ...
+    probs_column
+        One list column with all probabilities. Default: pred_probs, probs, ... or the only list.
+    class_columns
+        One column per class: names with commas, or a prefix with a star such as "p_*".
+        Default: prob_*, proba_*, p_*, ...
+    top_k_columns
+        Two list columns with commas: the indices of the most probable classes and their
+        probabilities; the rest of a row is spread evenly over the other classes.
+        Default: indices,values.
+    classes
+        Class names with commas, in the order of the probabilities, or a .txt file with one name
+        per line. Default: the names of the class columns, or the distinct labels in sorted order.
+    n_classes
+        With top-k columns and integer labels: how many classes there are. Default: the largest
+        class index in the table plus 1.
+    """
+
+    labels: Path | None = None
+    probs: Path | None = None
+    label_column: str | None = None
+    probs_column: str | None = None
+    class_columns: str | None = None
+    top_k_columns: str | None = None
+    classes: str | None = None
+    n_classes: int | None = None
+
+    def inputs(self, source: str | None) -> Inputs:
+        """INPUT, or --labels and --probs together."""
+        if source and self.labels is None and self.probs is None:
+            return source
+        if source is None and self.labels is not None and self.probs is not None:
+            return self.labels, self.probs
+        raise InputError("expected INPUT, or --labels and --probs together, got something else")
+
+    def request(self) -> Request:
+        """The columns that the flags name."""
+        from adacorr.tables.layout import Request
+
+        return Request(
+            self.label_column,
+            self.probs_column,
+            _split(self.class_columns),
+            _classes(self.classes),
+            _pair(self.top_k_columns),
+            self.n_classes,
+        )
+
+
+FOUND = TableOptions()
+
+
+def files(inputs: Inputs) -> Iterable[Path]:
     """The files on this machine that an output must not replace."""
     from adacorr.tables.remote import is_url, without_file_scheme
     from adacorr.tables.sources import files_behind
@@ -33,27 +92,6 @@ def files(inputs: str | tuple[Path, Path]) -> Iterable[Path]:
         return inputs
     place = without_file_scheme(inputs)
     return [] if is_url(place) else [Path(str(file)) for file in files_behind(place)]
-
-
-def request(
-    label_column: str | None,
-    probs_column: str | None,
-    class_columns: str | None,
-    classes: str | None,
-    top_k_columns: str | None,
-    n_classes: int | None,
-) -> Request:
-    """The columns that the flags name."""
-    from adacorr.tables.layout import Request
-
-    return Request(
-        label_column,
-        probs_column,
-        _split(class_columns),
-        _classes(classes),
-        _pair(top_k_columns),
-        n_classes,
-    )
 
 
 def _split(text: str | None) -> list[str] | None:

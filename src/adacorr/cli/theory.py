@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from adacorr.cli.options import TEXT, Printing
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -21,8 +23,7 @@ def synthetic(
     *,
     output: Path = Path("theory"),
     seed: int = 0,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Reproduce the paper's synthetic experiment: the Tsybakov fit, the bounds, t-SNE.
 
@@ -35,10 +36,6 @@ def synthetic(
         -correction and -tsne as PNG and SVG.
     seed
         Of the samples and the noise.
-    json
-        Print the numbers as JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.paper.theory import figures
     from adacorr.paper.theory.synthetic import run_synthetic
@@ -62,7 +59,7 @@ def synthetic(
         f"{c.after:.3f} after"
         for c in result.corrections
     ]
-    _finish("synthetic", result.as_dict(), drawings, lines, output, json, quiet)
+    _finish("synthetic", result.as_dict(), drawings, lines, output, printing)
 
 
 @app.command
@@ -70,8 +67,7 @@ def illustrate(
     *,
     output: Path = Path("theory"),
     seed: int = 0,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Draw the one-dimensional illustration of LRT-Correction in four panels.
 
@@ -83,10 +79,6 @@ def illustrate(
         The folder to write to: illustration.json, .png and .svg.
     seed
         Of the points and the noise.
-    json
-        Print the numbers as JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.paper.theory import figures
     from adacorr.paper.theory.synthetic import run_illustration
@@ -95,7 +87,7 @@ def illustrate(
     changed = int((result.given != result.corrected).sum())
     lines = [f"{len(result.x)} points, {changed} labels changed"]
     drawings = {"illustration": figures.draw_illustration(result)}
-    _finish("illustration", result.as_dict(), drawings, lines, output, json, quiet)
+    _finish("illustration", result.as_dict(), drawings, lines, output, printing)
 
 
 @app.command
@@ -106,8 +98,7 @@ def tsybakov(
     output: Path = Path("theory"),
     split: str | None = None,
     seed: int = 0,
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Fit the Tsybakov condition to a run's probabilities (trained on clean labels, they are eta).
 
@@ -123,10 +114,6 @@ def tsybakov(
         Use only this part of the run, say validation. A network is surer of what it was trained on.
     seed
         Of the bootstrap.
-    json
-        Print the numbers as JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.paper.theory import figures
     from adacorr.paper.theory.run_pair import fit_run
@@ -136,7 +123,7 @@ def tsybakov(
     fit, interval = fit_run(RunData.open(Run.open(run)), split, seed)
     numbers = {**fit.as_dict(), "interval": interval.as_dict(), "run": str(run), "split": split}
     drawings = {"tsybakov": figures.draw_tsybakov(fit, "(best minus second best η)")}
-    _finish("tsybakov", numbers, drawings, _fit_lines(fit, interval), output, json, quiet)
+    _finish("tsybakov", numbers, drawings, _fit_lines(fit, interval), output, printing)
 
 
 @app.command
@@ -148,8 +135,7 @@ def bounds(
     noise: str | None = None,
     split: str | None = None,
     output: Path = Path("theory"),
-    json: bool = False,
-    quiet: bool = False,
+    printing: Printing = TEXT,
 ) -> None:
     """Compare Theorem 2 with a run on noisy labels, best beside one on clean labels.
 
@@ -169,10 +155,6 @@ def bounds(
         Use only this part of the noisy run, say validation.
     output
         The folder to write to: bounds.json, .png and .svg.
-    json
-        Print the numbers as JSON.
-    quiet
-        Print nothing but errors.
     """
     from adacorr.paper.theory import figures
     from adacorr.paper.theory.run_pair import compare, match_runs, single_run
@@ -198,7 +180,7 @@ def bounds(
         f"the theorem needs eps >= the largest distance; {remark}",
     ]
     numbers = {**result.as_dict(), "run": str(run), "clean": clean and str(clean), "split": split}
-    _finish("bounds", numbers, {"bounds": figures.draw_pair(result)}, lines, output, json, quiet)
+    _finish("bounds", numbers, {"bounds": figures.draw_pair(result)}, lines, output, printing)
 
 
 def _fit_lines(fit: TsybakovFit, interval: TsybakovInterval | None) -> list[str]:
@@ -219,8 +201,7 @@ def _finish(
     drawings: dict[str, Figure],
     lines: list[str],
     output: Path,
-    as_json: bool,
-    quiet: bool,
+    printing: Printing,
 ) -> None:
     """Write the numbers and the figures, then say what came out."""
     from adacorr.files import atomic
@@ -233,7 +214,4 @@ def _finish(
     written = [output / f"{name}.json"]
     for stem, figure in drawings.items():
         written += save(figure, output / stem)
-    if as_json:
-        print(text)
-    elif not quiet:
-        print("\n".join([*lines, *(f"wrote {path}" for path in written)]))
+    printing.result(numbers, [*lines, *(f"wrote {path}" for path in written)])

@@ -47,11 +47,12 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Follows nothing."""
+    """Follows nothing: for ``--quiet``, and for all ranks but the first."""
 
     def batch(self, epoch: int, done: int, total: int) -> None: ...
     def epoch(self, record: dict[str, Any], epochs: int) -> None: ...
     def log(self, line: str) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
