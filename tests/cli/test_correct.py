@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.core.test_annotators import people
 
+from adacorr import ask, correct
 from adacorr.cli import main
 from adacorr.correction import Request, Settings, correct_table
 
@@ -257,7 +259,7 @@ def test_arrays_of_wrong_shapes(run_cli, tmp_path):
     cases = {
         "expected the same length, got 3 and 2": (np.zeros(3, int), np.full((2, 2), 0.5)),
         "expected numbers of shape (N, K)": (np.zeros(2, int), np.ones(2)),
-        "of shape (N,)": (np.zeros((2, 1), int), np.full((2, 2), 0.5)),
+        "of shape (N,)": (np.zeros((2, 1, 1), int), np.full((2, 2), 0.5)),
         "expected integers or strings": (np.array([0.5, 1]), np.full((2, 2), 0.5)),
         "f.npy: expected finite probabilities >= 0, got nan at position 1 in row 1": (
             np.zeros(2, int),
@@ -681,3 +683,70 @@ def test_a_report_alone_advises_no_review_of_a_run_that_is_not_there(tmp_path):
     assert not exit_.value.code
     page = (tmp_path / "r.html").read_text()
     assert page.count("adacorr review RUN") == page.count("--run-dir RUN")
+
+
+def test_annotators_and_models_at_the_command_line(run_cli, tmp_path):
+    """Columns with commas, with a star, or one option each are the same; the report has a table."""
+    truth, codes, f = people(n=300)
+    names = np.array(["ant", "bee", "cow", "dog"])
+    columns = {f"said_{j}": np.where(codes[:, j] < 0, "", names[codes[:, j]]) for j in range(3)}
+    for m, model in enumerate((f, 0.5 * f + 0.125)):
+        columns |= {f"p{m}_{name}": model[:, c] for c, name in enumerate(names)}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    labels = [
+        ("--label-column", "said_*"),
+        ("--label-column", "said_0,said_1,said_2"),
+        ("--label-column", "said_0", "--label-column", "said_1", "--label-column", "said_2"),
+    ]
+    probs = [
+        ("--class-columns", "p0_*,p1_*"),
+        ("--class-columns", "p0_*", "--class-columns", "p1_ant,p1_bee,p1_cow,p1_dog"),
+    ]
+    expected = correct(codes, [f, 0.5 * f + 0.125])
+    said = []
+    for label in labels:
+        for prob in probs:
+            how = ("correct", str(tmp_path / "in.parquet"), *label, *prob)
+            code, out, err = run_cli(*how, "--dry-run", "--json")
+            assert (code, err) == (0, "")
+            said.append(json.loads(out))
+    assert {one["flipped"] for one in said} == {expected.n_flipped}
+    found = said[0]["annotators"]
+    assert [one["name"] for one in found] == ["said_0", "said_1", "said_2"]
+    assert found[2]["quality"] == pytest.approx(expected.annotators[2].quality)
+    np.testing.assert_allclose(found[2]["confusion"], expected.annotators[2].confusion, atol=1e-6)
+    run, page = tmp_path / "run", tmp_path / "report.html"
+    code, out, _ = run_cli(*how, "--run-dir", str(run), "--report", str(page))
+    assert code == 0
+    assert "said_2: " in out
+    assert "labels right" in out
+    assert "Who labelled how well" in page.read_text()
+    assert json.loads((run / "annotators.json").read_text())["annotators"] == found
+    code, out, _ = run_cli(
+        "ask", *how[1:], "--n", "5", "--output", str(tmp_path / "q.csv"), "--json"
+    )
+    assert json.loads(out)["rows"] == ask(expected.given, [f, 0.5 * f + 0.125], 5).tolist()
+    rows = ask(expected.given, [f, 0.5 * f + 0.125], 30).tolist()
+    said = {row: int(truth[row]) for row in rows}
+    lines = [f"{row},{names[code]}" for row, code in said.items()]
+    (tmp_path / "answers.csv").write_text("\n".join(["row,label", *lines]))
+    code, out, err = run_cli(
+        "certify", str(run), "--verified", str(tmp_path / "answers.csv"), "--json"
+    )
+    assert (code, err) == (0, "")
+    proved = correct(codes, [f, 0.5 * f + 0.125], verified=said).certificate
+    assert json.loads(out)["sentence"] == proved.sentence
+
+
+def test_arrays_of_several_models(run_cli, tmp_path):
+    _, codes, f = people(n=200)
+    paths = [str(tmp_path / name) for name in ("y.npy", "f.npy", "g.npy", "out.npy")]
+    np.save(paths[1], f)
+    np.save(paths[2], f**2 / (f**2).sum(axis=1)[:, None])
+    labels = np.where((codes[:, :2] < 0).all(axis=1)[:, None], 0, codes[:, :2])
+    np.save(paths[0], labels)
+    arrays = ("--labels", paths[0], "--probs", *paths[1:3])
+    code, _, err = run_cli("correct", *arrays, "--output", paths[3], "--quiet")
+    assert (code, err) == (0, "")
+    expected = correct(labels, [np.load(path) for path in paths[1:3]])
+    np.testing.assert_array_equal(np.load(paths[3]), expected.labels)

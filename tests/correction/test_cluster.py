@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
+from tests.core.test_annotators import people
 
+from adacorr import correct
 from adacorr.core.validation import InputError
 from adacorr.correction import Request, Settings, correct_table
 from adacorr.correction.cluster import connect
@@ -68,6 +70,28 @@ def test_answers_lead_to_the_same_decisions_on_a_cluster(client, folder, tmp_pat
     assert there.certificate is not None
     assert there.certificate == here.certificate
     assert there.certificate.counted == 60
+
+
+def test_annotators_and_models_on_a_cluster(client, tmp_path):
+    _, codes, f = people(n=900, qualities=(0.9, 0.7, 0.5))
+    models = [f, 0.5 * f + 0.125]
+    table = pa.table(
+        {"id": range(len(codes))}
+        | {f"said_{j}": pa.array(codes[:, j], mask=codes[:, j] < 0) for j in range(3)}
+        | {f"p{m}_{c}": one[:, c] for m, one in enumerate(models) for c in range(4)}
+    )
+    (tmp_path / "in").mkdir()
+    for i in range(3):
+        pq.write_table(table.slice(300 * i, 300), tmp_path / "in" / f"{i}.parquet")
+    columns = Request(label_column="said_*", class_columns=["p0_*", "p1_*"])
+    here = correct_table(tmp_path / "in", tmp_path / "here", columns=columns)
+    there = correct_table(tmp_path / "in", tmp_path / "there", columns=columns, client=client)
+    assert_same_result(here, there, tmp_path / "here", tmp_path / "there")
+    assert [p.quality for p in there.annotators] == pytest.approx(
+        [p.quality for p in here.annotators]
+    )
+    labels = pa.concat_tables(contents(tmp_path / "there").values())["adacorr_label"]
+    assert labels.to_pylist() == correct(codes, models).labels.tolist()
 
 
 def test_the_result_is_that_of_one_machine_also_when_a_worker_dies(client, folder, tmp_path):

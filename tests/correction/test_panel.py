@@ -102,8 +102,6 @@ def test_errors_name_the_row():
         adacorr.correct([[0, 1], [1]], f)
     with pytest.raises(InputError, match="several annotators"):
         adacorr.correct([[0, 1], [1, 1]], f, delta=0.9)
-    with pytest.raises(InputError, match="verified: expected labels of one annotator"):
-        adacorr.correct([[0, 1], [1, 1]], f, verified={0: 1})
     with pytest.raises(InputError, match="the same length"):
         adacorr.correct([[0, 1]], f)
 

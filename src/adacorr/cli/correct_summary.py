@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adacorr.correction import Settings, TableResult
 
+ANNOTATORS = 8  # named in the summary
+
 
 def facts(result: TableResult, written: list[str]) -> dict[str, Any]:
     """What ``--json`` prints."""
@@ -27,6 +29,7 @@ def facts(result: TableResult, written: list[str]) -> dict[str, Any]:
             for row, given, other, doubt in result.suspects()
         ],
         "top_changes": [{"given": a, "corrected": b, "rows": n} for a, b, n in result.top_pairs()],
+        "annotators": [person.to_dict() for person in result.annotators],
         "rule": result.summary,
         "seconds": round(result.seconds, 3),
         "certificate": None if result.certificate is None else result.certificate.to_dict(),
@@ -54,7 +57,7 @@ def text(result: TableResult, settings: Settings, written: list[str], dry_run: b
         lines.append(f"withheld for review: {stats.review:,}")
     if result.certificate is not None:
         lines += [f"proved: {result.certificate.sentence}", f"  ({result.certificate.basis})"]
-    lines += _suspect_lines(result)
+    lines += _annotator_lines(result) + _suspect_lines(result)
     if result.summary.get("note"):
         lines.append(f"note: {result.summary['note']}")
     lines += [f"warning: {sentence}" for sentence in result.summary.get("warnings", ())]
@@ -85,6 +88,21 @@ def _noise_text(result: TableResult) -> str:
     if between:
         return f"noise rate of the given labels: {between}, which the data do not tell apart"
     return f"noise rate: {result.noise_rate_from}"
+
+
+def _annotator_lines(result: TableResult) -> list[str]:
+    """Who is how good, the worst first."""
+    people = sorted(result.annotators, key=lambda person: person.quality)
+    if not people:
+        return []
+    lines = [
+        f"  {p.name}: {p.quality:.1%} of {p.n_labels:,} labels right (+- {p.standard_error:.1%}), "
+        f"worst: {p.worst(result.class_names)}"
+        for p in people[:ANNOTATORS]
+    ]
+    more = len(people) - len(lines)
+    lines += [f"  and {more} better ones (--json lists all)"] if more > 0 else []
+    return ["annotators, by what all of them and the model say:", *lines]
 
 
 def _suspect_lines(result: TableResult) -> list[str]:

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from adacorr.tables.layout import Request
 
 
-Inputs: TypeAlias = "str | tuple[Path, Path]"  # a table, or .npy files of labels and probabilities
+Inputs: TypeAlias = "str | tuple[Path, ...]"  # a table, or .npy files of labels and probabilities
+Columns = Annotated[tuple[str, ...], Parameter(negative="")]  # with commas, or several times
 
 
 @Parameter(name="*")
@@ -27,16 +28,19 @@ class TableOptions:
     Attributes
     ----------
     labels
-        Labels as a .npy file, with --probs, instead of INPUT.
+        Labels as a .npy file, with --probs, instead of INPUT; (N, M) for several annotators.
     probs
-        Probabilities (N, K) as a .npy file.
+        Probabilities (N, K) as a .npy file; of several models one file each, the mean counts.
     label_column
-        The column of given labels. Default: label, labels, given_label, target, y, ...
+        The column of given labels. Default: label, labels, given_label, target, y, ... Several
+        columns, with commas or a star ("annotator_*"), are annotators: empty where one said
+        nothing; the result is what they and the model agree on, and says how good each one is.
     probs_column
         One list column with all probabilities. Default: pred_probs, probs, ... or the only list.
+        Several columns are models; the mean counts.
     class_columns
         One column per class: names with commas, or a prefix with a star such as "p_*".
-        Default: prob_*, proba_*, p_*, ...
+        Default: prob_*, proba_*, p_*, ... Once more for each further model: "first_*,second_*".
     top_k_columns
         Two list columns with commas: the indices of the most probable classes and their
         probabilities; the rest of a row is spread evenly over the other classes.
@@ -50,20 +54,20 @@ class TableOptions:
     """
 
     labels: Path | None = None
-    probs: Path | None = None
-    label_column: str | None = None
-    probs_column: str | None = None
-    class_columns: str | None = None
+    probs: Annotated[tuple[Path, ...], Parameter(negative="", consume_multiple=True)] = ()
+    label_column: Columns = ()
+    probs_column: Columns = ()
+    class_columns: Columns = ()
     top_k_columns: str | None = None
     classes: str | None = None
     n_classes: int | None = None
 
     def inputs(self, source: str | None) -> Inputs:
         """INPUT, or --labels and --probs together."""
-        if source and self.labels is None and self.probs is None:
+        if source and self.labels is None and not self.probs:
             return source
-        if source is None and self.labels is not None and self.probs is not None:
-            return self.labels, self.probs
+        if source is None and self.labels is not None and self.probs:
+            return self.labels, *self.probs
         raise InputError("expected INPUT, or --labels and --probs together, got something else")
 
     def request(self) -> Request:
@@ -71,9 +75,9 @@ class TableOptions:
         from adacorr.tables.layout import Request
 
         return Request(
-            self.label_column,
-            self.probs_column,
-            _split(self.class_columns),
+            self.label_column or None,
+            self.probs_column or None,
+            [_split(text) or [] for text in self.class_columns] or None,
             _classes(self.classes),
             _pair(self.top_k_columns),
             self.n_classes,

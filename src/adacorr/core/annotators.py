@@ -20,6 +20,7 @@ one, scaled to the quality that this annotator shows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,29 +42,71 @@ _FIT_ROWS = 20_000  # two or K numbers of the model's opinion need no more
 
 @dataclass(frozen=True)
 class Panel:
-    """What EM found.
+    """What EM found, fitted to some rows and applied row by row.
 
     Attributes
     ----------
-    posterior : (N, K) P(true | x, all labels of the row).
     T : (M, K, K) P(says | true) of each annotator.
     trust : `a`, how much firmer than it claims the model is; 1 where it claims what it knows.
+    bias : (K,) `b`.
     """
 
-    posterior: Array
     T: Array
     trust: float
+    bias: Array
 
-    def quality(self, labels: NDArray[np.int64]) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Share of right labels of each annotator, its standard error, and how many labels."""
+    def posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
+        """(N, K) P(true | x, all labels of the row); each row depends on itself alone."""
+        if len(labels) == 1:  # numpy sums a single column in another order than many
+            return self.posterior(labels.repeat(2, axis=0), pred_probs.repeat(2, axis=0))[:1]
+        logits = self.trust * log_features(pred_probs) + self.bias[:, None]
+        for said, evidence in zip(labels.T, self._evidence, strict=True):
+            logits += evidence[said].T
+        return softmax(logits).T
+
+    @cached_property
+    def _evidence(self) -> Array:
+        """(M, K + 1, K) log P(says | true), and zeros at the end: where a gap points to."""
+        logs = np.log(self.T).transpose(0, 2, 1)
+        return np.concatenate([logs, np.zeros((len(logs), 1, logs.shape[2]))], axis=1)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How many labels of each annotator are right; those of two parts of the rows merge.
+
+    Attributes
+    ----------
+    right, doubt : (M,) expected number of right labels, and its variance.
+    count : (M,) labels.
+    """
+
+    right: Array
+    doubt: Array
+    count: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, labels: NDArray[np.int64], posterior: Array) -> Quality:
+        """From (N, M) codes with gaps and the (N, K) posterior of the rows."""
         rows, who = np.nonzero(labels != GAP)
-        right = self.posterior[rows, labels[rows, who]]
-        m = labels.shape[1]
-        count = np.bincount(who, minlength=m)
-        share = np.bincount(who, right, m) / np.maximum(count, 1)
-        unsure = np.bincount(who, right * (1 - right), m) / np.maximum(count, 1) ** 2
-        safe = (share * count + 2) / (count + 4)  # a spread of zero is never stated
-        return share, np.sqrt(unsure + safe * (1 - safe) / (count + 4)), count
+        right, m = posterior[rows, labels[rows, who]], labels.shape[1]
+        sums = (np.bincount(who, each, m).astype(np.float64) for each in (right, right - right**2))
+        return cls(next(sums), next(sums), np.bincount(who, minlength=m))
+
+    def merge(self, other: Quality) -> Quality:
+        return Quality(self.right + other.right, self.doubt + other.doubt, self.count + other.count)
+
+    @property
+    def share(self) -> Array:
+        """(M,) share of right labels."""
+        return self.right / np.maximum(self.count, 1)
+
+    @property
+    def standard_error(self) -> Array:
+        """(M,) of the share; a spread of zero is never stated."""
+        safe = (self.right + 2) / (self.count + 4)
+        unsure = self.doubt / np.maximum(self.count, 1) ** 2
+        return np.sqrt(unsure + safe * (1 - safe) / (self.count + 4))
 
 
 def fit_panel(labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Panel:
@@ -72,8 +115,8 @@ def fit_panel(labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Pa
     >>> labels = np.array([[0, 0, 1], [1, 1, 0], [0, 0, -1], [1, 1, 1]] * 20)
     >>> f = np.array([[0.6, 0.4], [0.4, 0.6]] * 40)
     >>> panel = fit_panel(labels, f)
-    >>> share, error, count = panel.quality(labels)
-    >>> bool(share[0] > 0.9 > share[2]), count.tolist()
+    >>> found = Quality.of(labels, panel.posterior(labels, f))
+    >>> bool(found.share[0] > 0.9 > found.share[2]), found.count.tolist()
     (True, [80, 80, 60])
     """
     features = log_features(pred_probs)
@@ -95,7 +138,7 @@ def fit_panel(labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Pa
         q = new
         if moved < SETTLED:
             break
-    return Panel(q, transitions(said.T @ q, labels.shape[1]), trust)
+    return Panel(transitions(said.T @ q, labels.shape[1]), trust, bias)
 
 
 def _indicator(labels: NDArray[np.int64], k: int) -> csr_array:

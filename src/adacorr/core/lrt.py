@@ -6,7 +6,8 @@ The work is one pass over the rows (core/kernel.py), which checks them on the wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,24 @@ class Decision:
     review: NDArray[np.bool_] | None = None  # flips withheld for a person, where a limit was set
     suspicion: NDArray[np.float64] | None = None  # P(given label is wrong), where the rule knows it
     other: NDArray[np.int64] | None = None  # the most probable class other than the given one
+
+    def where(self, rows: NDArray[Any] | slice) -> Decision:
+        """Of some rows."""
+        return _columnwise(lambda values: values[0][rows], [self])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Decision]) -> Decision:
+        """Of all parts, one after the other; all come from one rule."""
+        return _columnwise(np.concatenate, parts)
+
+
+def _columnwise(merge: Callable[[list[NDArray[Any]]], Any], parts: Sequence[Decision]) -> Decision:
+    """One decision of several; a column is missing in all of them or in none."""
+    columns = {}
+    for column in fields(Decision):
+        values = [getattr(part, column.name) for part in parts]
+        columns[column.name] = None if values[0] is None else merge(values)
+    return Decision(**columns)
 
 
 class Rule(Protocol):

@@ -10,7 +10,7 @@ noise agrees with them best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,21 +49,35 @@ def mean_probs(
     if models is None:
         one: Any = pred_probs
         return check_pred_probs(one, normalize=normalize), column_names(one)
-    total: NDArray[np.floating] | None = None
     columns = column_names(models[0])
-    for i, model in enumerate(models):
-        name = f"pred_probs[{i}]"
-        f = check_pred_probs(model, normalize=normalize, name=name)
-        if column_names(model) != columns:
-            raise InputError(
-                f"{name}: expected the columns of pred_probs[0], {columns}, "
-                f"got {column_names(model)}"
-            )
-        if total is None:
-            total = f.astype(np.promote_types(f.dtype, np.float32))
-        elif f.shape != total.shape:
-            raise InputError(f"{name}: expected shape {total.shape}, got {f.shape}")
-        else:
-            total = total + f
-    assert total is not None
-    return total / len(models), columns
+
+    def checked() -> Iterable[NDArray[np.floating]]:
+        shape = None
+        for i, model in enumerate(models):
+            name = f"pred_probs[{i}]"
+            f = check_pred_probs(model, normalize=normalize, name=name)
+            if column_names(model) != columns:
+                raise InputError(
+                    f"{name}: expected the columns of pred_probs[0], {columns}, "
+                    f"got {column_names(model)}"
+                )
+            shape = shape or f.shape
+            if f.shape != shape:
+                raise InputError(f"{name}: expected shape {shape}, got {f.shape}")
+            yield f
+
+    return mean_of(checked()), columns
+
+
+def mean_of(models: Iterable[NDArray[np.floating]]) -> NDArray[np.floating]:
+    """Mean of arrays of one shape; a row's mean depends on that row alone, to the last bit.
+
+    >>> mean_of([np.array([[0.9, 0.1]]), np.array([[0.7, 0.3]])]).round(2).tolist()
+    [[0.8, 0.2]]
+    """
+    left = iter(models)
+    first, count = next(left), 1
+    total = first.astype(np.promote_types(first.dtype, np.float32))
+    for f in left:
+        total, count = total + f, count + 1
+    return total / count

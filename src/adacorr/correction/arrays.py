@@ -27,8 +27,15 @@ from adacorr.core.validation import (
     check_number,
     check_same_length,
 )
-from adacorr.correction.panel import Annotator, Consensus, consensus, is_panel
-from adacorr.labels import Encoded, column_names, encode_labels
+from adacorr.correction.panel import (
+    Annotator,
+    PanelRule,
+    alone,
+    encode_panel,
+    fit_panel_rule,
+    is_panel,
+)
+from adacorr.labels import Codec, Encoded, column_names, encode_labels
 
 MATRIX_CLASSES = 2000
 """Above, the automatic rule looks at each row's largest probabilities only."""
@@ -213,8 +220,9 @@ def correct(
     max_flip_error : with "auto", apply only flips whose estimated probability of being wrong is
         below this; the others are listed in ``to_review``.
     verified : what people said of single rows: ``{row: label}`` or an array with gaps. With "auto"
-        the answers choose the rule; their rows get the verified label; and ``certificate`` states
-        what they prove. :func:`adacorr.ask` says which rows to show to a person.
+        and one annotator the answers choose the rule; their rows get the verified label; and
+        ``certificate`` states what they prove. :func:`adacorr.ask` says which rows to show to a
+        person.
     rng : the seed that :func:`adacorr.ask` was called with.
 
     >>> result = correct(["cat", "dog"], [[0.9, 0.1], [0.8, 0.2]], delta=0.9)
@@ -229,12 +237,12 @@ def correct(
     if is_panel(labels):
         if delta != "auto" or T is not None:
             raise InputError("labels: expected delta='auto' and no T with several annotators")
-        if verified is not None:
-            raise InputError("verified: expected labels of one annotator, got several columns")
-        agreed = consensus(
-            labels, f, classes=classes, columns=columns, max_flip_error=max_flip_error
-        )
-        return _result(agreed.given, f, agreed, agreed.decision)
+        codes, codec = encode_panel(labels, f.shape[1], classes, columns)
+        check_same_length(codes, f)
+        names = column_names(labels) or list(range(codes.shape[1]))
+        answers = encode_answers(verified, len(f), codec)
+        options = {"max_flip_error": max_flip_error, "answers": answers, "seed": rng}
+        return correct_panel(codes, codec, f, names, **options)
     given = encode_labels(labels, f.shape[1], classes, columns=columns)
     check_same_length(given.codes, f)
     answers = encode_answers(verified, len(f), given.codec)
@@ -272,12 +280,25 @@ def correct_codes(
     decision = rule.decide(codes, f)
     if judged is not None:
         decision = _only(decision, codes, judged)
+    return _with_proof(given, f, rule, decision, answers, seed)
+
+
+def _with_proof(
+    given: Encoded,
+    f: NDArray[np.floating],
+    rule: Rule,
+    decision: Decision,
+    answers: Answers,
+    seed: int,
+    people: tuple[Annotator, ...] = (),
+) -> Correction:
+    """What a rule says, with answers in their rows and what they prove of it."""
     if not answers:
-        return _result(given, f, rule, decision)
-    tally = tallied(codes, f, decision, answers, seed)
+        return _result(given, f, rule, decision, people)
+    tally = tallied(given.codes, f, decision, answers, seed)
     size = rule.family_size if isinstance(rule, InformedRule) else 1
     certificate = certify(tally, family_size=size)
-    result = _result(given, f, rule, with_answers(decision, codes, answers))
+    result = _result(given, f, rule, with_answers(decision, given.codes, answers), people)
     return replace(result, certificate=certificate, noise_rate_interval=certificate.wrong_before)
 
 
@@ -296,6 +317,29 @@ def _only(decision: Decision, codes: NDArray[np.int64], judged: NDArray[np.bool_
             if column is not None
         },
     )
+
+
+def correct_panel(
+    codes: NDArray[np.int64],
+    codec: Codec,
+    f: NDArray[np.floating],
+    names: Sequence[Any],
+    *,
+    max_flip_error: float | None = None,
+    answers: Answers,
+    seed: int = 0,
+) -> Correction:
+    """As :func:`correct_codes`, for (N, M) codes of several annotators with these names."""
+    if codes.shape[1] == 1:
+        given = Encoded(codes[:, 0], codec)
+        rule = fit_rule(given.codes, f, max_flip_error=max_flip_error)
+        decision = rule.decide(given.codes, f)
+        people = alone(names[0], given.codes, decision, f.shape[1])
+        return _with_proof(given, f, rule, decision, answers, seed, people)
+    rule = fit_panel_rule(codes, f, names, max_flip_error)
+    judged = rule.judge(codes, f)
+    given, people = Encoded(judged.majority, codec), rule.people(judged.quality)
+    return _with_proof(given, f, rule, judged.decision, answers, seed, people)
 
 
 def with_answers(
@@ -323,7 +367,11 @@ def with_answers(
 
 
 def _result(
-    given: Encoded, f: NDArray[np.floating], rule: Rule | Consensus, decision: Decision
+    given: Encoded,
+    f: NDArray[np.floating],
+    rule: Rule,
+    decision: Decision,
+    people: tuple[Annotator, ...],
 ) -> Correction:
     """A decision in the words of the user's labels, with what the fit says of the whole."""
     other = best_other(given.codes, f)[0] if decision.other is None else decision.other
@@ -340,6 +388,7 @@ def _result(
         to_review=decision.review,
         note=summary["note"],
         warnings=(*summary.get("warnings", ()), *guess),
+        annotators=people,
         given=given.decode(given.codes),
     )
     interval = summary.get("interval")
@@ -348,8 +397,8 @@ def _result(
     if isinstance(rule, AutoRule | InformedRule):
         base = rule if isinstance(rule, AutoRule) else rule.base
         result = replace(result, T=base.T, readings=base.readings)
-    if isinstance(rule, Consensus):
-        result = replace(result, annotators=rule.annotators, readings=rule.readings)
+    if isinstance(rule, PanelRule):
+        result = replace(result, readings=rule.readings)
     if decision.confidence is None or summary["noise_rate"] is None:
         return result
     doubt = 1 - decision.confidence

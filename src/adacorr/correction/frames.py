@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adacorr.core.models import models_of
 from adacorr.core.validation import InputError, RowError
 from adacorr.correction.arrays import Correction, correct
+from adacorr.correction.panel import encode_panel
 from adacorr.labels import column_names, encode_labels, stated_order
-from adacorr.tables.layout import OUTPUT_COLUMNS
+from adacorr.tables.layout import OUTPUT_COLUMNS, check_same_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,9 +26,9 @@ Frame = TypeVar("Frame")
 
 def correct_frame(
     frame: Frame,
-    pred_probs: str | Sequence[str] | ArrayLike,
+    pred_probs: str | Sequence[str] | ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[str]],
     *,
-    label: str = "label",
+    label: str | Sequence[str] = "label",
     delta: ArrayLike | str = "auto",
     T: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
@@ -38,9 +40,10 @@ def correct_frame(
     ----------
     frame : pandas or polars DataFrame, pyarrow Table, or ``datasets.Dataset``; not changed.
     pred_probs : (N, K) array, the name of a column of lists, or the names of K columns (a list or
-        any 1-d array).
-    label : the column of given labels. A ``ClassLabel`` feature brings its own class names, and so
-        do a pandas categorical and a polars Enum; `adacorr_label` is then of the same type.
+        any 1-d array). Several models: a list of these.
+    label : the column of given labels; several columns are annotators, with gaps. A ``ClassLabel``
+        feature brings its own class names, and so do a pandas categorical and a polars Enum;
+        `adacorr_label` is then of the same type.
     classes : names of the K probabilities. By default the names of their columns if these name the
         classes (a prefix such as ``p_`` may precede them), else those of the label's type, else
         the labels in sorted order.
@@ -51,6 +54,7 @@ def correct_frame(
     A new frame with all columns of `frame` and ``adacorr_label``, ``adacorr_ratio``,
     ``adacorr_flipped``, under "auto" ``adacorr_confidence`` and ``adacorr_suspicion`` (P(the given
     label is wrong)), and with `max_flip_error` ``adacorr_review``: changes that were withheld.
+    With several annotators ``adacorr_majority`` is what most of them say.
 
     Examples
     --------
@@ -59,22 +63,29 @@ def correct_frame(
     >>> correct_frame(frame, "p", delta=0.9)["adacorr_label"].to_list()
     ['cat', 'cat']
     """
-    if label not in _columns(frame):
-        raise InputError(f"label: expected one of the columns {_columns(frame)}, got {label!r}")
+    names = [label] if isinstance(label, str) else [str(name) for name in label]
+    for name in names:
+        if name not in _columns(frame):
+            raise InputError(f"label: expected one of the columns {_columns(frame)}, got {name!r}")
     taken = [name for name in OUTPUT_COLUMNS if name in _columns(frame)]
     if taken:
         raise InputError(
             f"frame: expected a table without output columns, got column {taken[0]!r}; "
             "correct the original table, or rename that column"
         )
-    _check_index(frame, pred_probs)
-    given = _labels(frame, label)
-    f, columns = _probabilities(frame, pred_probs)
-    order = _stated_order(frame, label)
-    coded = encode_labels(given, f.shape[-1], classes, columns=columns, order=order)
-    result = correct(coded.codes, f, delta, T, max_flip_error=max_flip_error)
+    models, columns = _models(frame, pred_probs)
+    k, order = models[0].shape[-1], _stated_order(frame, names[0])
+    if len(names) == 1:
+        coded = encode_labels(_labels(frame, names[0]), k, classes, columns=columns, order=order)
+        codes, codec = coded.codes, coded.codec
+    else:
+        given = np.column_stack([np.array(_column(frame, name), object) for name in names])
+        codes, codec = encode_panel(given, k, classes, columns, order)
+    f = models if len(models) > 1 else models[0]
+    result = correct(codes, f, delta, T, max_flip_error=max_flip_error)
+    assert result.given is not None
     added = {
-        "adacorr_label": coded.decode(result.labels),
+        "adacorr_label": codec.decode(result.labels),
         "adacorr_ratio": result.ratio,
         "adacorr_flipped": result.flipped,
     }
@@ -84,7 +95,9 @@ def correct_frame(
         added["adacorr_suspicion"] = result.suspicion
     if result.to_review is not None:
         added["adacorr_review"] = result.to_review
-    return _add(frame, label, added)
+    if len(names) > 1:
+        added = {"adacorr_majority": codec.decode(result.given)} | added
+    return _add(frame, names[0], added)
 
 
 def to_cleanlab(labels: ArrayLike, correction: Correction) -> pd.DataFrame:
@@ -178,8 +191,29 @@ def _labels(frame: Any, name: str) -> NDArray[Any]:
     return _column(frame, name)
 
 
+def _models(frame: Any, pred_probs: Any) -> tuple[list[NDArray[Any]], list[Any] | None]:
+    """(N, K) numbers of each model, and the names of the columns of the first, if any."""
+    first = next(iter(pred_probs), None) if isinstance(pred_probs, list | tuple) else None
+    if isinstance(first, str) and len(pred_probs) > 1 and _holds_lists(frame, first):
+        blocks = list(pred_probs)
+    elif isinstance(first, list | tuple) and first and isinstance(first[0], str):
+        blocks = list(pred_probs)
+        check_same_classes("pred_probs", [tuple(block) for block in blocks])
+    else:
+        blocks = models_of(pred_probs) or [pred_probs]
+    for block in blocks:
+        _check_index(frame, block)
+    found = [_probabilities(frame, block) for block in blocks]
+    return [f for f, _ in found], found[0][1]
+
+
+def _holds_lists(frame: Any, name: str) -> bool:
+    values = _checked(frame, name)
+    return len(values) > 0 and np.ndim(values[0]) == 1
+
+
 def _probabilities(frame: Any, pred_probs: Any) -> tuple[NDArray[Any], list[Any] | None]:
-    """(N, K) numbers, and the names of their columns if they have any."""
+    """(N, K) numbers of one model, and the names of their columns if they have any."""
     if isinstance(pred_probs, str):
         return np.asarray([np.asarray(row) for row in _checked(frame, pred_probs)]), None
     if getattr(pred_probs, "ndim", 1) == 1 and isinstance(next(iter(pred_probs), None), str):

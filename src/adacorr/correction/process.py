@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.annotators import Quality
 from adacorr.core.answers import Answers
 from adacorr.core.certify import Tally, tallied
 from adacorr.core.lrt import Decision, Rule
@@ -19,10 +20,17 @@ from adacorr.core.sparse import DENSE_CLASSES, TopK, TopKRule, check_largest, co
 from adacorr.core.validation import RowError
 from adacorr.correction.arrays import with_answers
 from adacorr.correction.pairs import PairCounts
+from adacorr.correction.panel import PanelRule
 from adacorr.labels import Codec
 from adacorr.tables.arrow import compute, from_numpy
-from adacorr.tables.decode import Place, decode_probs
-from adacorr.tables.labels import corrected_column, encode_column, label_type
+from adacorr.tables.decode import Place, decode_models, pooled
+from adacorr.tables.labels import (
+    corrected_column,
+    encode_given,
+    given_labels,
+    label_column,
+    with_gaps,
+)
 from adacorr.tables.layout import Layout
 from adacorr.tables.pipeline import ahead
 from adacorr.tables.sources import Source
@@ -40,7 +48,7 @@ class Plan:
 
     layout: Layout
     codec: Codec
-    rule: Rule | TopKRule
+    rule: Rule | TopKRule | PanelRule
     normalize: bool
     batch_rows: int
     typed: bool = False  # text columns become numbers: a CSV that is written as parquet
@@ -85,6 +93,7 @@ class Stats:
     suspects : the most doubtful rows, most doubtful first.
     expected_wrong_flips, expected_missed_errors : sums of the rule's own doubt; None without one.
     tally : what answers show of the rows; None where nobody was asked.
+    quality : how many labels of each annotator are right; None where there is one.
     """
 
     rows: int = 0
@@ -95,6 +104,7 @@ class Stats:
     expected_wrong_flips: float | None = None
     expected_missed_errors: float | None = None
     tally: Tally | None = None
+    quality: Quality | None = None
 
     def merge(self, other: Stats) -> Stats:
         return Stats(
@@ -106,6 +116,7 @@ class Stats:
             _add(self.expected_wrong_flips, other.expected_wrong_flips),
             _add(self.expected_missed_errors, other.expected_missed_errors),
             _merged(self.tally, other.tally),
+            _merged(self.quality, other.quality),
         )
 
     @classmethod
@@ -115,6 +126,7 @@ class Stats:
         decision: Decision,
         n_classes: int,
         tally: Tally | None = None,
+        quality: Quality | None = None,
     ) -> Stats:
         flipped = decision.flipped
         pairs = PairCounts.of(codes[flipped] * n_classes + decision.suggested[flipped])
@@ -124,7 +136,17 @@ class Stats:
             wrong, missed = float(doubt[flipped].sum()), float(doubt[~flipped].sum())
         review = 0 if decision.review is None else int(decision.review.sum())
         suspects = most_doubtful(_suspected(codes, decision))
-        return cls(len(codes), int(flipped.sum()), review, pairs, suspects, wrong, missed, tally)
+        return cls(
+            len(codes),
+            int(flipped.sum()),
+            review,
+            pairs,
+            suspects,
+            wrong,
+            missed,
+            tally,
+            quality,
+        )
 
 
 def _suspected(codes: NDArray[np.int64], decision: Decision) -> list[Suspected]:
@@ -143,7 +165,8 @@ def most_doubtful(found: Sequence[Suspected]) -> tuple[Suspected, ...]:
     return tuple(sorted(found, key=lambda one: (-one.suspicion, one.row))[:SUSPECTS])
 
 
-def _merged(a: Tally | None, b: Tally | None) -> Tally | None:
+def _merged(a: Any, b: Any) -> Any:
+    """Of two parts that merge; None is nothing."""
     return b if a is None else a if b is None else a.merge(b)
 
 
@@ -153,13 +176,18 @@ def _add(a: float | None, b: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Corrected:
-    """One batch after the rule: the table to write, and the arrays behind it."""
+    """One batch after the rule: the table to write, and the arrays behind it.
+
+    `codes` are the given labels, of several annotators the majority.
+    """
 
     table: pa.RecordBatch
     codes: NDArray[np.int64]
     pred_probs: NDArray[np.floating] | TopK
     decision: Decision
     tally: Tally | None = None
+    quality: Quality | None = None
+    said: NDArray[np.int64] | None = None  # by each annotator, where there are several
 
 
 def correct_source(
@@ -176,7 +204,8 @@ def correct_source(
             done = correct_batch(batch, place, plan, source.kept, start + row)
             write(done)
             row += batch.num_rows
-            yield Stats.of(done.codes, done.decision, len(plan.codec.names), done.tally)
+            k = len(plan.codec.names)
+            yield Stats.of(done.codes, done.decision, k, done.tally, done.quality)
 
 
 def correct_batch(
@@ -185,12 +214,12 @@ def correct_batch(
     """The batch with its new columns; rows were checked by the survey, labels are again."""
     import pyarrow as pa
 
-    read = decode_probs(batch, place, check=False, normalize=plan.normalize)
-    labels = batch.column(plan.layout.label)
-    codes = encode_column(plan.codec, labels, place)
+    read = decode_models(batch, place, check=False, normalize=plan.normalize)
+    codes = encode_given(plan.codec, given_labels(batch, place), place)
     try:
-        f = plan.complete(read)
-        decision = plan.rule.decide(codes, f)
+        f = plan.complete(pooled(read))
+        said = codes if plan.layout.annotators else None
+        codes, decision, quality = _judged(plan.rule, codes, f)
     except RowError as error:
         raise place.of(error) from None
     tally = None
@@ -199,42 +228,80 @@ def correct_batch(
         decision = with_answers(decision, codes, plan.answers, first_row)
     columns = {name: batch.column(name) for name in kept}
     if plan.typed:
-        columns |= _typed(columns, read, plan)
-        labels = columns[plan.layout.label]
-    new = corrected_column(plan.codec, labels, decision.suggested, decision.flipped)
-    columns["adacorr_label"] = new
-    columns["adacorr_ratio"] = from_numpy(decision.ratio)
-    columns["adacorr_flipped"] = from_numpy(decision.flipped)
+        columns |= _typed(batch, place, read, plan)
+    columns |= _new_columns(columns.get(plan.layout.label), batch, plan, codes, decision)
+    return Corrected(pa.record_batch(columns), codes, f, decision, tally, quality, said)
+
+
+def _judged(
+    rule: Rule | TopKRule | PanelRule, codes: NDArray[np.int64], f: Any
+) -> tuple[NDArray[np.int64], Decision, Quality | None]:
+    """The given label of each row (of several annotators the majority), and what a rule says."""
+    if isinstance(rule, PanelRule):
+        judged = rule.judge(codes, f)
+        return judged.majority, judged.decision, judged.quality
+    return codes, rule.decide(codes, f), None
+
+
+def _new_columns(
+    labels: pa.Array | None,
+    batch: pa.RecordBatch,
+    plan: Plan,
+    codes: NDArray[np.int64],
+    decision: Decision,
+) -> dict[str, pa.Array]:
+    given: Any = batch.column(plan.layout.label) if labels is None else labels
+    new: dict[str, pa.Array] = {}
+    if plan.layout.annotators:
+        kind = _panel_type(given.type)
+        final = np.where(decision.flipped, decision.suggested, codes)
+        new["adacorr_majority"] = label_column(plan.codec, kind, codes)
+        new["adacorr_label"] = label_column(plan.codec, kind, final)
+    else:
+        new["adacorr_label"] = corrected_column(
+            plan.codec, given, decision.suggested, decision.flipped
+        )
+    new["adacorr_ratio"] = from_numpy(decision.ratio)
+    new["adacorr_flipped"] = from_numpy(decision.flipped)
     if decision.confidence is not None:
-        columns["adacorr_confidence"] = from_numpy(decision.confidence)
+        new["adacorr_confidence"] = from_numpy(decision.confidence)
     if decision.suspicion is not None:
-        columns["adacorr_suspicion"] = from_numpy(decision.suspicion)
+        new["adacorr_suspicion"] = from_numpy(decision.suspicion)
     if decision.review is not None:
-        columns["adacorr_review"] = from_numpy(decision.review)
-    return Corrected(pa.record_batch(columns), codes, f, decision, tally)
+        new["adacorr_review"] = from_numpy(decision.review)
+    return new
+
+
+def _panel_type(kind: pa.DataType) -> pa.DataType:
+    """Of the agreed labels: integers with gaps may come as floats, and gaps alone as nothing."""
+    import pyarrow as pa
+
+    return pa.int64() if pa.types.is_floating(kind) or pa.types.is_null(kind) else kind
 
 
 def _typed(
-    columns: Mapping[str, pa.Array], f: NDArray[np.floating] | TopK, plan: Plan
+    batch: pa.RecordBatch, place: Place, models: Sequence[NDArray[np.floating] | TopK], plan: Plan
 ) -> dict[str, pa.Array]:
     """Labels and probabilities that were text, as the types they stand for."""
     import pyarrow as pa
 
     pc = compute()
     layout, out = plan.layout, {}
-    if plan.codec.integers:
-        out[layout.label] = pc.cast(columns[layout.label], pa.int64())
-    if isinstance(f, TopK):
-        ends = from_numpy(np.concatenate([[0], f.lengths.cumsum()]).astype(np.int32))
-        for name, entries in zip(layout.columns, (f.indices, f.values), strict=True):
-            flat = from_numpy(entries[f.indices >= 0])
-            out[name] = pa.ListArray.from_arrays(ends, flat)
-    elif layout.is_list:
-        out[layout.columns[0]] = pa.FixedSizeListArray.from_arrays(
-            from_numpy(f.ravel()), f.shape[1]
-        )
-    else:
-        out |= {name: from_numpy(f[:, j]) for j, name in enumerate(layout.columns)}
+    for name in layout.labels if plan.codec.integers else ():
+        column = batch.column(name)
+        if layout.annotators:
+            column = with_gaps(column, place.in_column(name))
+        out[name] = pc.cast(column, pa.int64())
+    for f, columns in zip(models, (model.columns for model in layout.models), strict=True):
+        if isinstance(f, TopK):
+            ends = from_numpy(np.concatenate([[0], f.lengths.cumsum()]).astype(np.int32))
+            for name, entries in zip(columns, (f.indices, f.values), strict=True):
+                out[name] = pa.ListArray.from_arrays(ends, from_numpy(entries[f.indices >= 0]))
+        elif layout.is_list:
+            flat = from_numpy(f.ravel())
+            out[columns[0]] = pa.FixedSizeListArray.from_arrays(flat, f.shape[1])
+        else:
+            out |= {name: from_numpy(f[:, j]) for j, name in enumerate(columns)}
     return out
 
 
@@ -242,21 +309,19 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     """Names and types of the output, known before the first row (a file may have none)."""
     import pyarrow as pa
 
-    k = len(plan.codec.names)
+    k, m = len(plan.codec.names), len(plan.layout.annotators)
     row: Any = np.full((1, k), 1 / k)
     if plan.layout.top_k:
         row = TopK(np.zeros((1, 1), np.int32), np.ones((1, 1)), k)
-    probe = plan.rule.decide(np.zeros(1, np.int64), plan.complete(row))
+    codes = np.zeros((1, m) if m else 1, np.int64)
+    _, decision, _ = _judged(plan.rule, codes, plan.complete(row))
     types = {name: source.types[name] for name in source.kept}
+    empty = pa.record_batch({name: pa.array([], kind) for name, kind in types.items()})
+    columns: dict[str, pa.Array] = {}
     if plan.typed:
-        empty = {name: pa.array([], kind) for name, kind in types.items()}
-        types |= {n: a.type for n, a in _typed(empty, row[:0], plan).items()}
-    types["adacorr_label"] = label_type(plan.codec, types[plan.layout.label])
-    types["adacorr_ratio"], types["adacorr_flipped"] = pa.float64(), pa.bool_()
-    if probe.confidence is not None:
-        types["adacorr_confidence"] = pa.float64()
-    if probe.suspicion is not None:
-        types["adacorr_suspicion"] = pa.float64()
-    if probe.review is not None:
-        types["adacorr_review"] = pa.bool_()
-    return list(types.items())
+        models = [row[:0]] * len(plan.layout.models)
+        columns = _typed(empty, Place(source, plan.layout), models, plan)
+    none = np.zeros(1, bool)
+    labels = columns.get(plan.layout.label)
+    columns |= _new_columns(labels, empty, plan, np.zeros(0, np.int64), decision.where(none))
+    return list((types | {name: column.type for name, column in columns.items()}).items())

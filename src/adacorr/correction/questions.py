@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from adacorr.core.asking import Queue, check_seed, is_disputed
 from adacorr.core.sparse import complete
 from adacorr.core.validation import check_count
+from adacorr.correction.panel import majority_vote
 from adacorr.correction.tables import (
     Progress,
     common_layout,
@@ -26,7 +27,7 @@ from adacorr.correction.verified import Verified
 from adacorr.files import atomic
 from adacorr.labels import Codec
 from adacorr.tables.decode import Place, decode_probs
-from adacorr.tables.labels import encode_column
+from adacorr.tables.labels import encode_given, given_labels
 from adacorr.tables.layout import Layout, Request
 from adacorr.tables.sources import Source
 
@@ -51,7 +52,7 @@ class Questions:
 
 
 def ask_table(
-    source: str | Path | tuple[str | Path, str | Path],
+    source: str | Path | tuple[str | Path, ...],
     n: int = 50,
     *,
     columns: Request | None = None,
@@ -119,9 +120,11 @@ def _queues(
         if not batch.num_rows:
             continue
         place = Place(source, layout, row)
-        codes = encode_column(codec, batch.column(layout.label), place)
-        f: Any = decode_probs(batch, place, check=False, normalize=normalize)
-        disputed = is_disputed(codes, complete(f, len(codec.names)))
+        codes = encode_given(codec, given_labels(batch, place), place)
+        f: Any = complete(
+            decode_probs(batch, place, check=False, normalize=normalize), len(codec.names)
+        )
+        disputed = is_disputed(majority_vote(codes, f) if layout.annotators else codes, f)
         yield Queue.of(disputed, like.limit, seed=like.seed, first_row=start + row)
         row += batch.num_rows
 

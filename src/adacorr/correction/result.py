@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adacorr.core.certify import Certificate
+from adacorr.correction.panel import Annotator
 from adacorr.correction.process import Stats
 from adacorr.labels import Codec
 from adacorr.tables.layout import Layout
@@ -25,6 +26,7 @@ class TableResult:
     layout : which columns were used.
     seconds : wall time.
     certificate : what answers prove of the result; None where nobody was asked.
+    annotators : where several people labelled: who is how good; empty otherwise.
     """
 
     stats: Stats
@@ -35,6 +37,7 @@ class TableResult:
     layout: Layout
     seconds: float
     certificate: Certificate | None = None
+    annotators: tuple[Annotator, ...] = ()
 
     @property
     def class_names(self) -> tuple[str, ...]:

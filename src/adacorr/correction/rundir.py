@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,9 @@ from adacorr.correction.process import Corrected, Plan
 from adacorr.correction.result import TableResult
 from adacorr.correction.sinks import open_npy
 from adacorr.data.identity import id_column, source_digest
+from adacorr.files import atomic
 from adacorr.runs.directory import write_toml
-from adacorr.runs.schema import FORMAT
+from adacorr.runs.schema import FORMAT, SAID
 from adacorr.tables import parquet
 from adacorr.tables.arrow import from_numpy
 from adacorr.tables.layout import Layout
@@ -27,7 +29,10 @@ ANSWERED = "People's answers chose the rule, and rows that they answered got the
 
 
 class RunSink:
-    """Writes labels.parquet and pred_probs.npy as the batches come; config.toml at the end."""
+    """Writes labels.parquet and pred_probs.npy as the batches come; config.toml at the end.
+
+    Of several annotators also what each of them said, as class indices.
+    """
 
     def __init__(self, folder: Path, n_rows: int, plan: Plan, id_column: str | None) -> None:
         k = len(plan.codec.names)
@@ -38,6 +43,9 @@ class RunSink:
         self._probs = None  # top-k rows of many classes stay in the table
         if not plan.lists_only:
             self._probs = open_npy(folder / "pred_probs.npy", (n_rows, k), np.dtype(np.float32))
+        self._said = None
+        if people := len(plan.layout.annotators):
+            self._said = open_npy(folder / SAID, (n_rows, people), np.dtype(np.int32))
 
     def write(self, done: Corrected) -> None:
         import pyarrow as pa
@@ -67,11 +75,15 @@ class RunSink:
         self._labels.write_batch(batch)
         if self._probs is not None:
             self._probs.write(np.ascontiguousarray(done.pred_probs, np.float32).tobytes())
+        if self._said is not None and done.said is not None:
+            self._said.write(done.said.astype(np.int32).tobytes())
         self._row += n
 
     def close(self) -> None:
         if self._probs is not None:
             self._probs.close()
+        if self._said is not None:
+            self._said.close()
         if self._labels is not None:
             self._labels.close()
 
@@ -79,7 +91,7 @@ class RunSink:
 def write_config(
     folder: Path,
     result: TableResult,
-    source: str | Path | tuple[str | Path, str | Path],
+    source: str | Path | tuple[str | Path, ...],
     first: Source,
     settings: Mapping[str, Any],
     command: str,
@@ -91,7 +103,8 @@ def write_config(
     arrays = isinstance(first, ArraySource)
     path = source if is_url(source) else Path(str(source)).resolve()
     stats, rule, delta = result.stats, result.summary, settings["delta"]
-    chosen = result.certificate is not None and isinstance(delta, str)
+    people = len(result.annotators)
+    chosen = result.certificate is not None and isinstance(delta, str) and not people
     config = {
         "run": {
             "format": FORMAT,
@@ -110,11 +123,12 @@ def write_config(
             "source_sha256": source_digest(files) if files and not arrays else None,
             "id_column": row_names(first, result.layout),
             "label_column": None if arrays else result.layout.label,
-            "probs_columns": None if arrays else list(result.layout.columns),
+            "annotator_columns": list(result.layout.annotators) or None,
+            "probs_columns": None if arrays else result.layout.needed[len(result.layout.labels) :],
             "class_names": list(result.class_names),
         },
         "rule": {
-            "sentence": ANSWERED if chosen else rule.get("sentence") or sentence(delta),
+            "sentence": ANSWERED if chosen else sentence(delta, people),
             "decision": "one rule, fitted to these rows and applied to each of them",
         },
         "correct": {name: _plain(value) for name, value in settings.items() if value is not None},
@@ -131,11 +145,32 @@ def write_config(
             "note": rule.get("note") or None,
         },
     }
+    if result.annotators:
+        config["annotators"] = _annotators(folder, result)
     write_toml(folder / "config.toml", config)
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, str) else np.asarray(value).tolist()
+
+
+def _annotators(folder: Path, result: TableResult) -> dict[str, Any]:
+    """Who is how good; all that was found of each goes into a file of its own."""
+    people = result.annotators
+    with atomic(folder / "annotators.json") as temporary:
+        found = {
+            "classes": list(result.class_names),
+            "confusion": "[true][said]",
+            "annotators": [person.to_dict() for person in people],
+        }
+        temporary.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+    return {
+        "names": [str(person.name) for person in people],
+        "labels": [person.n_labels for person in people],
+        "quality": [person.quality for person in people],
+        "standard_error": [person.standard_error for person in people],
+        "worst": [person.worst(result.class_names) for person in people],
+    }
 
 
 def row_names(source: Source, layout: Layout) -> str | None:
@@ -150,12 +185,18 @@ def row_names(source: Source, layout: Layout) -> str | None:
     return name if named else None
 
 
-def sentence(delta: ArrayLike | str) -> str:
+def sentence(delta: ArrayLike | str, annotators: int = 0) -> str:
     """What is true of the rule: the report prints it.
 
     >>> sentence(0.9)[:52]
     'A label was changed to the most probable class where'
     """
+    if annotators:
+        return (
+            f"The label is the most probable one given the labels of {annotators} annotators, how "
+            "good each of them is, and the probabilities; it was changed where that is not what "
+            "the majority said."
+        )
     if isinstance(delta, str):
         return (
             "A label was changed where another class was more probable to be the true one, given "

@@ -20,7 +20,7 @@ from adacorr.core.validation import InputError
 from adacorr.labels import Codec, OrderError, is_integer
 from adacorr.tables.arrow import compute, from_numpy
 from adacorr.tables.decode import Place, decode_probs
-from adacorr.tables.labels import Sighting, encode_column, expected_label, plain_column
+from adacorr.tables.labels import Sighting, encode_given, expected_label, given_labels
 from adacorr.tables.layout import MAX_CLASSES, Layout
 from adacorr.tables.pipeline import ahead
 from adacorr.tables.sources import Source
@@ -40,7 +40,10 @@ class Sample:
     index: NDArray[np.int64]
     labels: pa.Array
     pred_probs: NDArray[np.floating] | TopK
-    path = probs_path = Path("sample")  # its rows have been checked: no message shows this
+    path = Path("sample")  # its rows have been checked: no message shows this
+
+    def path_of(self, column: str) -> Path:
+        return self.path
 
     @classmethod
     def joined(cls, parts: Sequence[Sample]) -> Sample:
@@ -162,18 +165,19 @@ class Surveyor:
         import pyarrow.types as kinds
 
         f = decode_probs(batch, place, check=True, normalize=self._normalize)
-        labels = plain_column(batch.column(self._layout.label), place)
+        labels = given_labels(batch, place)
+        flat = labels.flatten() if self._layout.annotators else labels
         seen, k = self._survey.seen, f.shape[1]
         if isinstance(f, TopK):
-            k = self._top_k_classes(f, labels)
+            k = self._top_k_classes(f, flat)
         elif self._survey.n_classes not in (0, k):
             got, column = str(k), self._layout.columns[0]
             raise place.error(f"{self._survey.n_classes} probabilities", got, 0, column)
-        integers = kinds.is_integer(labels.type)
+        integers = kinds.is_integer(flat.type)
         if integers:
-            encode_column(self._integer_codec(k), labels, place)
+            encode_given(self._integer_codec(k), labels, place)
         else:
-            self._note_new(labels, place, k)
+            self._note_new(flat, place, k)
         chosen = self._choose(labels, f, first_row)
         answered = self._with_answered(labels, f, first_row)
         self._survey = Survey(self._survey.rows + len(f), k, seen, integers, chosen, answered)
@@ -194,16 +198,19 @@ class Surveyor:
         if kinds.is_integer(labels.type):
             largest.append(compute().max(labels).as_py())
         else:
-            texts = [text for text in compute().unique(labels).to_pylist() if is_integer(text)]
+            texts = compute().unique(labels.drop_null()).to_pylist()
+            texts = [text for text in texts if is_integer(text)]
             largest += [int(text) for text in texts]
         return min(max(largest), MAX_CLASSES) + 1
 
     def _note_new(self, labels: pa.Array, place: Place, k: int) -> None:
         pc = compute()
         seen = self._survey.seen
-        for text in pc.unique(labels).to_pylist():
+        columns = place.layout.labels
+        for text in pc.unique(labels.drop_null()).to_pylist():
             if text not in seen:
-                seen[text] = Sighting(place, pc.index(labels, text).as_py())
+                row, who = divmod(pc.index(labels, text).as_py(), len(columns))
+                seen[text] = Sighting(place.in_column(columns[who]), row)
         if len(seen) <= (
             k if self._layout.known_classes or not self._layout.top_k else MAX_CLASSES
         ):

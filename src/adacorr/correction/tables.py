@@ -28,6 +28,7 @@ from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, 
 from adacorr.core.transition import estimate_transition
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import fit_rule
+from adacorr.correction.panel import PanelRule, fit_panel_rule
 from adacorr.correction.process import Corrected, Plan, Stats, correct_source
 from adacorr.correction.result import TableResult
 from adacorr.correction.rundir import RunSink, row_names, write_config
@@ -45,12 +46,13 @@ from adacorr.files import atomic_folder, drop_unfinished, together
 from adacorr.runs.directory import MAX_CLASSES as MAX_RUN_CLASSES
 from adacorr.runs.manifest import sealed
 from adacorr.tables.decode import Place, decode_probs
-from adacorr.tables.labels import encode_column, stated_order
+from adacorr.tables.labels import encode_given, stated_order
 from adacorr.tables.layout import Layout, Request, find_layout
 from adacorr.tables.pipeline import behind
 from adacorr.tables.places import Target, arriving, targets
 from adacorr.tables.remote import Remote, is_url, without_file_scheme
 from adacorr.tables.sources import (
+    ArraySource,
     Source,
     is_many,
     names_apart,
@@ -87,7 +89,7 @@ class Settings:
 
 
 def correct_table(
-    source: str | Path | tuple[str | Path, str | Path],
+    source: str | Path | tuple[str | Path, ...],
     output: str | Path | None = None,
     *,
     columns: Request | None = None,
@@ -103,11 +105,13 @@ def correct_table(
     Parameters
     ----------
     source : a CSV or parquet file, a folder of parquet files, a pattern such as ``a/*.parquet``, a
-        URL of these that fsspec can open, or a pair of .npy files (labels, pred_probs).
+        URL of these that fsspec can open, or .npy files: labels (N,), or (N, M) for several
+        annotators, and pred_probs of one model or more.
     output : where the table with its new columns goes; None writes nothing. A folder for several
         files; otherwise the suffix decides between parquet and CSV, and .npy (for .npy input)
         holds the corrected labels alone.
-    columns : which columns hold labels and probabilities; found by name and type otherwise.
+    columns : which columns hold labels and probabilities; found by name and type otherwise. Several
+        label columns are annotators, several blocks of probabilities are models.
     settings : delta, T, max_flip_error, normalize, verified and rng as in
         :func:`adacorr.correct`; verified may be a CSV or parquet file with columns row (or id) and
         label.
@@ -152,7 +156,11 @@ def correct_table(
         if stats.tally is not None:
             size = plan.rule.family_size if isinstance(plan.rule, InformedRule) else 1
             proved = certify(stats.tally, family_size=size)
-        return TableResult(stats, plan.codec, *noise, plan.rule.summary, layout, spent, proved)
+        people = ()
+        if isinstance(plan.rule, PanelRule) and stats.quality is not None:
+            people = plan.rule.people(stats.quality)
+        said = plan.rule.summary
+        return TableResult(stats, plan.codec, *noise, said, layout, spent, proved, people)
 
     def describe(path: Path, stats: Stats) -> None:
         files = [] if client or is_url(source) else [Path(str(s.path)) for s in sources]
@@ -191,9 +199,9 @@ def correct_file(
             yield from correct_source(source, plan, both, start)
 
 
-def open_inputs(source: str | Path | tuple[str | Path, str | Path]) -> list[Source]:
+def open_inputs(source: str | Path | tuple[str | Path, ...]) -> list[Source]:
     if isinstance(source, tuple):
-        return [open_arrays(Path(source[0]), Path(source[1]))]
+        return [open_arrays(Path(source[0]), [Path(path) for path in source[1:]])]
     return open_sources(source)
 
 
@@ -205,7 +213,7 @@ def _absolute(place: Any) -> Any:
 
 def _stamps(sources: Sequence[Source]) -> dict[Path, Stamp]:
     """What changes when a file is replaced or written to; of files that are still there."""
-    paths = {path for s in sources for path in (s.path, s.probs_path) if isinstance(path, Path)}
+    paths = {path for s in sources for path in s.paths if isinstance(path, Path)}
     found = {}
     for path in paths:
         with suppress(FileNotFoundError):
@@ -214,9 +222,7 @@ def _stamps(sources: Sequence[Source]) -> dict[Path, Stamp]:
     return found
 
 
-def _check_cluster(
-    source: str | Path | tuple[str | Path, str | Path], run_dir: Path | None
-) -> None:
+def _check_cluster(source: str | Path | tuple[str | Path, ...], run_dir: Path | None) -> None:
     if isinstance(source, tuple):
         raise InputError("--engine dask: expected INPUT files, got --labels and --probs")
     if run_dir is not None:
@@ -227,7 +233,7 @@ def _check_cluster(
 
 
 def _check_places(
-    source: str | Path | tuple[str | Path, str | Path],
+    source: str | Path | tuple[str | Path, ...],
     sources: Sequence[Source],
     output: Path | Remote | None,
     run_dir: Path | None,
@@ -271,7 +277,7 @@ def _check_apart(path: Path, sources: Sequence[Source]) -> None:
 
 
 def _inputs_and_folders(sources: Sequence[Source]) -> set[str]:
-    paths = {path for s in sources for path in (s.path, s.probs_path)}
+    paths = {path for s in sources for path in s.paths}
     return {str(p) for p in paths} | {str(p.parent) for p in paths if len(sources) > 1}
 
 
@@ -281,7 +287,12 @@ def _has_files(path: Path) -> bool:
 
 def common_layout(sources: Sequence[Source], request: Request) -> Layout:
     """The same columns in every file."""
-    layout = find_layout(sources[0].types, str(sources[0].path), request)
+    first = sources[0]
+    if isinstance(first, ArraySource):
+        request = replace(
+            request, label_column=first.label_columns, probs_column=first.probs_columns
+        )
+    layout = find_layout(first.types, str(first.path), request)
     for source in sources[1:]:
         for name in layout.needed:
             if source.types.get(name) != sources[0].types[name]:
@@ -290,7 +301,14 @@ def common_layout(sources: Sequence[Source], request: Request) -> Layout:
                     f"{source.path}: expected a column {name!r} of type "
                     f"{sources[0].types[name]} as in {sources[0].path.name}, got {got}"
                 )
-    return replace(layout, order=stated_order(sources[0], layout.label))
+    order = stated_order(first, layout.label)
+    for name in layout.labels[1:]:
+        if stated_order(first, name) != order:
+            raise InputError(
+                f"{first.path}: expected the classes of column {layout.label!r} in the order that "
+                f"its type states, got others in column {name!r}; name them with --classes"
+            )
+    return replace(layout, order=order)
 
 
 def rows_per_batch(sources: Sequence[Source], layout: Layout) -> int:
@@ -357,8 +375,14 @@ def _plan(
 ) -> tuple[Plan, tuple[float | None, str]]:
     codec, sample = survey.codec(layout), survey.sample
     assert sample is not None
-    codes = encode_column(codec, sample.labels, Place(sample, layout))
+    codes = encode_given(codec, sample.labels, Place(sample, layout))
     f = complete(sample.pred_probs, len(codec.names))
+    seed = check_seed(settings.rng)
+    if layout.annotators:
+        rule = _panel_rule(codes, f, layout, settings)
+        stated = rule.summary["noise_rate"]
+        noise = stated, "not estimated" if stated is None else "the annotators and the model"
+        return Plan(layout, codec, rule, settings.normalize, rows, typed, answers, seed), noise
     dense = not isinstance(f, TopK)
     if dense and survey.rows * survey.n_classes >= _NUMBA_PAYS:
         kernel.load(survey.n_classes)
@@ -372,14 +396,26 @@ def _plan(
         rule = fit_rule(codes, f, **options, answered=answered)
     else:
         rule = fit_top_k(codes, f, **options)
-    noise, seed = _noise_rate(rule, codes, f), check_seed(settings.rng)
+    noise = _noise_rate(rule, codes, f)
     return Plan(layout, codec, rule, settings.normalize, rows, typed, answers, seed), noise
+
+
+def _panel_rule(codes: NDArray[np.int64], f: Any, layout: Layout, settings: Settings) -> PanelRule:
+    """For several annotators."""
+    if not isinstance(settings.delta, str) or settings.T is not None:
+        raise InputError("labels: expected delta='auto' and no T with several annotators")
+    if isinstance(f, TopK):
+        raise InputError(
+            f"labels: expected all probabilities with several annotators, got the largest of "
+            f"{f.n_classes:,}"
+        )
+    return fit_panel_rule(codes, f, layout.annotators, settings.max_flip_error)
 
 
 def _answered(survey: Survey, layout: Layout, codec: Codec, answers: Answers) -> Answered:
     """The rows that people answered, as the first pass met them."""
     sample = Sample.joined(survey.answered)
-    codes = encode_column(codec, sample.labels, Place(sample, layout))
+    codes = encode_given(codec, sample.labels, Place(sample, layout))
     f: Any = complete(sample.pred_probs, len(codec.names))
     return Answered(codes, f, answers.codes)
 

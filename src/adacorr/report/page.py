@@ -145,6 +145,7 @@ def _context(data: RunData) -> dict[str, Any]:
         "suspects": _examples(data, summary.suspects, items),
         "doubtful": _examples(data, summary.doubtful, items),
         "items_note": items.note(),
+        "annotators": _annotators(data),
         "rerun": _rerun(data),
     }
 
@@ -332,6 +333,23 @@ def _examples(data: RunData, flips: tuple[Flip, ...], items: Items) -> list[Exam
             )
         )
     return shown
+
+
+def _annotators(data: RunData) -> list[tuple[str, ...]]:
+    """Name, labels, share of them that is right and worst mistake of each, the worst first."""
+    found = data.section("annotators")
+    columns = [
+        found.get(name) for name in ("quality", "standard_error", "labels", "names", "worst")
+    ]
+    if not all(isinstance(column, list) for column in columns):
+        return []
+    numbers = (int, float)
+    people = [
+        (share, f"{share:.1%} ± {error:.1%}", f"{count:,}", clean_text(name), clean_text(worst))
+        for share, error, count, name, worst in zip(*columns, strict=False)
+        if all(isinstance(value, numbers) for value in (share, error, count))
+    ]
+    return [(name, count, share, worst) for _, share, count, name, worst in sorted(people)]
 
 
 def _rerun(data: RunData) -> dict[str, Any]:

@@ -163,8 +163,9 @@ def _table_rows(
 
     if source.endswith(".npy"):
         raise InputError("the run was made from arrays, which hold no rows to read.")
-    listed = settings.get("probs_columns")
-    hidden = {settings.get("label_column"), *(listed if isinstance(listed, list) else [])}
+    lists = [settings.get(name) for name in ("probs_columns", "annotator_columns")]
+    listed = [name for found in lists if isinstance(found, list) for name in found]
+    hidden = {settings.get("label_column"), *listed}
     key = settings.get("id_column")
     rows = TableRows(
         Path(source),

@@ -22,6 +22,8 @@ from typing import Any
 from adacorr.core.validation import InputError
 
 FORMAT = 2
+SAID = "said.npy"
+"""(N, M) class indices that several annotators gave, -1 for a gap; `given` is their majority."""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.models import mean_of
 from adacorr.core.sparse import PAD, TopK, check_top_k
 from adacorr.core.validation import InputError, RowError, as_pred_probs, check_pred_probs
 from adacorr.tables.arrow import compute, to_numpy
@@ -20,12 +22,11 @@ if TYPE_CHECKING:
 
 
 class HasPaths(Protocol):
-    """The file of the labels and that of the probabilities; mostly the same."""
+    """The file of the labels, and that of any column; mostly the same."""
 
     @property
     def path(self) -> Path | Remote: ...
-    @property
-    def probs_path(self) -> Path | Remote: ...
+    def path_of(self, column: str) -> Path | Remote: ...
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,14 @@ class Place:
     first_row: int = 0
 
     def error(self, expected: str, got: str, row: int, column: str) -> InputError:
-        path = self.file.path if column == self.layout.label else self.file.probs_path
         return InputError(
-            f"{path}: expected {expected}, got {got} "
+            f"{self.file.path_of(column)}: expected {expected}, got {got} "
             f"in row {self.first_row + row} (counted from 0), column {column!r}"
         )
+
+    def in_column(self, name: str) -> Place:
+        """The same, in the labels of one of several annotators."""
+        return replace(self, layout=replace(self.layout, label=name, annotators=()))
 
     def of(self, error: RowError) -> InputError:
         """The same complaint about probabilities, in terms of the file."""
@@ -60,18 +64,46 @@ class Place:
 def decode_probs(
     batch: pa.RecordBatch, place: Place, *, check: bool, normalize: bool
 ) -> NDArray[np.floating] | TopK:
-    """The probabilities of a batch; `check` looks at the values, `normalize` too."""
+    """The probabilities of a batch; `check` looks at the values, `normalize` too.
+
+    Of several models the mean, as for arrays.
+    """
+    return pooled(decode_models(batch, place, check=check, normalize=normalize))
+
+
+def pooled(models: Sequence[NDArray[np.floating] | TopK]) -> NDArray[np.floating] | TopK:
+    """The mean of the models' probabilities; of one model its own."""
+    dense = [model for model in models if not isinstance(model, TopK)]
+    return mean_of(dense) if len(dense) > 1 else models[0]
+
+
+def decode_models(
+    batch: pa.RecordBatch, place: Place, *, check: bool, normalize: bool
+) -> list[NDArray[np.floating] | TopK]:
+    """The probabilities of each model."""
     if place.layout.top_k:
-        return _top_k(batch, place, check=check, normalize=normalize)
+        return [_top_k(batch, place, check=check, normalize=normalize)]
+    found: list[NDArray[np.floating] | TopK] = []
+    for model in place.layout.models:
+        at = replace(place, layout=model)
+        f = _dense(batch, at, check=check, normalize=normalize)
+        if found and f.shape != found[0].shape:
+            expected = f"{found[0].shape[1]} probabilities as in {place.layout.columns[0]!r}"
+            raise place.error(expected, str(f.shape[1]), 0, model.columns[0])
+        found.append(f)
+    return found
+
+
+def _dense(
+    batch: pa.RecordBatch, place: Place, *, check: bool, normalize: bool
+) -> NDArray[np.floating]:
+    """The probabilities of one model."""
     if place.layout.is_list:
         f = _from_list(batch.column(place.layout.columns[0]), place)
     else:
         f = _from_columns(batch, place)
     if f.shape[1] < 2:
-        raise InputError(
-            f"{place.file.probs_path}: expected at least 2 classes, got {f.shape[1]} "
-            f"in row {place.first_row} (counted from 0), column {place.layout.columns[0]!r}"
-        )
+        raise place.error("at least 2 classes", f"{f.shape[1]}", 0, place.layout.columns[0])
     try:
         return check_pred_probs(f, normalize=normalize) if check or normalize else as_pred_probs(f)
     except RowError as error:
@@ -99,7 +131,8 @@ def _lists(
     kind: Any = column.type
     if not (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
         raise InputError(
-            f"{place.file.probs_path}: expected lists of {what}, got type {kind} in column {name!r}"
+            f"{place.file.path_of(name)}: expected lists of {what}, got type {kind} "
+            f"in column {name!r}"
         )
     if column.null_count:
         raise place.error(f"a list of {what}", "null", _first_null(column), name)
@@ -199,7 +232,7 @@ def _numbers(
         column = pc.cast(column, pa.float64())
     elif not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
         raise InputError(
-            f"{place.file.probs_path}: expected numbers, got type {kind} in column {name!r}"
+            f"{place.file.path_of(name)}: expected numbers, got type {kind} in column {name!r}"
         )
     return to_numpy(column)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.annotators import GAP
 from adacorr.core.validation import InputError
 from adacorr.labels import Codec
 from adacorr.tables.arrow import compute, from_numpy, to_numpy
@@ -29,6 +30,83 @@ class Sighting:
 
     def error(self, expected: str, got: str) -> InputError:
         return self.place.error(expected, got, self.row, self.place.layout.label)
+
+
+def given_labels(batch: pa.RecordBatch, place: Place) -> pa.Array:
+    """The labels of a batch, plain; of several annotators a list per row with null for a gap."""
+    if not place.layout.annotators:
+        return plain_column(batch.column(place.layout.label), place)
+    import pyarrow as pa
+
+    pc = compute()
+    names = place.layout.annotators
+    columns = [with_gaps(batch.column(name), place.in_column(name)) for name in names]
+    kinds = list(dict.fromkeys(c.type for c in columns if c.type != pa.null())) or [pa.int64()]
+    if len(kinds) > 1:
+        other = next(n for n, c in zip(names, columns, strict=True) if c.type == kinds[1])
+        raise InputError(
+            f"{place.file.path_of(other)}: expected labels of type {kinds[0]} as of the annotators "
+            f"before, got {kinds[1]} in column {other!r}"
+        )
+    columns = [pc.cast(column, kinds[0]) for column in columns]
+    n, m = batch.num_rows, len(names)
+    by_row = np.arange(n * m).reshape(m, n).T.ravel()
+    flat = pa.concat_arrays(columns).take(from_numpy(by_row))
+    here = to_numpy(flat.is_valid()).reshape(n, m)
+    if n and not here.any(axis=1).all():
+        row = int(np.argmin(here.any(axis=1)))
+        raise place.error("at least one label in each row", "none", row, names[0])
+    return pa.FixedSizeListArray.from_arrays(flat, m)
+
+
+def with_gaps(column: pa.Array, place: Place) -> pa.Array:
+    """Labels of one annotator as int64 or string; null where there is none.
+
+    A gap is a null, NaN, an empty text, or -1 where -1 is no class.
+    """
+    import pyarrow as pa
+
+    pc = compute()
+    minus = "-1" not in (place.layout.class_names or ())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_floating(kind):  # integers with gaps, as pandas writes them
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+        odd = to_numpy(pc.fill_null(pc.not_equal(column, pc.floor(column)), False))
+        if odd.any():
+            row = int(odd.argmax())
+            raise place.error("integers or strings", str(column[row]), row, place.layout.label)
+        column = pc.cast(column, pa.int64())
+    if pa.types.is_null(column.type):
+        return column
+    filler = pa.scalar(0 if pa.types.is_integer(column.type) else "", column.type)
+    missing = column.is_null()
+    column = plain_column(pc.fill_null(column, filler), place)
+    if pa.types.is_integer(column.type):
+        gap = pc.equal(column, -1)
+    else:
+        trimmed = pc.utf8_trim_whitespace(column)
+        missing = pc.or_(missing, pc.equal(trimmed, ""))
+        gap = pc.equal(column, "-1")
+    missing = pc.or_(missing, gap) if minus else missing
+    return pc.if_else(missing, pa.scalar(None, column.type), column)
+
+
+def encode_given(codec: Codec, labels: pa.Array, place: Place) -> NDArray[np.int64]:
+    """What :func:`given_labels` gave as class indices: (N,), or (N, M) with -1 for a gap."""
+    if not place.layout.annotators:
+        return encode_column(codec, labels, place)
+    pc = compute()
+    flat, names = labels.flatten(), place.layout.annotators
+    codes = np.empty((len(labels), len(names)), np.int64)
+    filler = marks(codec, flat.type)[0]
+    for j, name in enumerate(names):
+        column = flat.take(from_numpy(np.arange(j, len(flat), len(names))))
+        filled = pc.fill_null(column, filler)
+        codes[:, j] = encode_column(codec, filled, place.in_column(name))
+        codes[to_numpy(column.is_null()), j] = GAP
+    return codes
 
 
 def encode_column(codec: Codec, column: pa.Array, place: Place) -> NDArray[np.int64]:
@@ -91,6 +169,11 @@ def corrected_column(
         column = pc.cast(column, kind)
     new = marks(codec, kind).take(from_numpy(suggested))
     return pc.if_else(from_numpy(flipped), new, column)
+
+
+def label_column(codec: Codec, kind: pa.DataType, codes: NDArray[np.int64]) -> pa.Array:
+    """Class indices as labels of the type of a given column."""
+    return marks(codec, label_type(codec, kind)).take(from_numpy(codes))
 
 
 def plain_column(column: pa.Array, place: Place) -> pa.Array:

@@ -42,9 +42,13 @@ class Source(Protocol):
 
     @property
     def path(self) -> Path | Remote: ...
+    def path_of(self, column: str) -> Path | Remote:
+        """Where a column is; the same file for all of them but for arrays."""
+        ...
+
     @property
-    def probs_path(self) -> Path | Remote:
-        """Where the probabilities are; the same file but for arrays."""
+    def paths(self) -> Sequence[Path | Remote]:
+        """All files behind the columns."""
         ...
 
     @property
@@ -159,9 +163,12 @@ class ParquetSource:
     def _types(self) -> Mapping[str, pa.DataType]:  # asked for column by column
         return dict(zip(self.schema.names, self.schema.types, strict=True))
 
-    @property
-    def probs_path(self) -> Path | Remote:
+    def path_of(self, column: str) -> Path | Remote:
         return self.path
+
+    @property
+    def paths(self) -> Sequence[Path | Remote]:
+        return (self.path,)
 
     @property
     def kept(self) -> Sequence[str]:
@@ -215,9 +222,12 @@ class CsvSource:
 
         return dict.fromkeys(self.names, pa.string())
 
-    @property
-    def probs_path(self) -> Path | Remote:
+    def path_of(self, column: str) -> Path | Remote:
         return self.path
+
+    @property
+    def paths(self) -> Sequence[Path | Remote]:
+        return (self.path,)
 
     @property
     def kept(self) -> Sequence[str]:
@@ -306,30 +316,54 @@ def _unique(names: Sequence[str], path: Path | Remote) -> None:
 
 @dataclass(frozen=True)
 class ArraySource:
-    """``--labels labels.npy --probs probs.npy`` as a table with columns label and pred_probs."""
+    """``--labels labels.npy --probs probs.npy`` as a table: a column per annotator and model.
 
-    path: Path  # of the labels
-    probs_path: Path
+    Attributes
+    ----------
+    path : of the labels.
+    labels : (N,), or (N, M) for several annotators.
+    models : path and (N, K) probabilities of each model.
+    """
+
+    path: Path
     labels: NDArray[Any]
-    pred_probs: NDArray[Any]
+    models: tuple[tuple[Path, NDArray[Any]], ...]
 
     @property
     def n_rows(self) -> int:
         return len(self.labels)
 
     @property
+    def label_columns(self) -> tuple[str, ...]:
+        m = 1 if self.labels.ndim == 1 else self.labels.shape[1]
+        return _numbered("label", m)
+
+    @property
+    def probs_columns(self) -> tuple[str, ...]:
+        return _numbered("pred_probs", len(self.models))
+
+    @property
     def types(self) -> Mapping[str, pa.DataType]:
         import pyarrow as pa
 
         kind = pa.string() if self.labels.dtype.kind == "U" else pa.from_numpy_dtype(self.dtype)
-        return {
-            "label": kind,
-            "pred_probs": pa.list_(pa.from_numpy_dtype(self.pred_probs.dtype.newbyteorder("="))),
+        lists = {
+            name: pa.list_(pa.from_numpy_dtype(f.dtype.newbyteorder("=")))
+            for name, (_, f) in zip(self.probs_columns, self.models, strict=True)
         }
+        return dict.fromkeys(self.label_columns, kind) | lists
+
+    def path_of(self, column: str) -> Path:
+        found = dict(zip(self.probs_columns, self.models, strict=True))
+        return found[column][0] if column in found else self.path
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        return (self.path, *(path for path, _ in self.models))
 
     @property
     def kept(self) -> Sequence[str]:
-        return ("label",)  # the probabilities stay in their file
+        return self.label_columns  # the probabilities stay in their files
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -339,33 +373,44 @@ class ArraySource:
         import pyarrow as pa
 
         names = list(self.types if columns is None else columns)
+        given = self.labels if self.labels.ndim == 2 else self.labels[:, None]
         for start in range(0, len(self.labels), rows):
             part = slice(start, start + rows)
             made: dict[str, pa.Array] = {}
-            if "label" in names:
-                given = np.ascontiguousarray(self.labels[part], self.dtype)
-                made["label"] = pa.array(given) if given.dtype.kind == "U" else from_numpy(given)
-            if "pred_probs" in names:
-                f = np.ascontiguousarray(self.pred_probs[part])
-                f = f.astype(f.dtype.newbyteorder("="), copy=False)
-                flat = from_numpy(f.reshape(-1))
-                made["pred_probs"] = pa.FixedSizeListArray.from_arrays(flat, f.shape[1])
+            for j, name in enumerate(self.label_columns):
+                if name in names:
+                    y = np.ascontiguousarray(given[part, j], self.dtype)
+                    made[name] = pa.array(y) if y.dtype.kind == "U" else from_numpy(y)
+            for name, (_, model) in zip(self.probs_columns, self.models, strict=True):
+                if name in names:
+                    f = np.ascontiguousarray(model[part])
+                    f = f.astype(f.dtype.newbyteorder("="), copy=False)
+                    flat = from_numpy(f.reshape(-1))
+                    made[name] = pa.FixedSizeListArray.from_arrays(flat, f.shape[1])
             yield pa.record_batch(made)
 
 
-def open_arrays(labels: Path, probs: Path) -> ArraySource:
-    y, f = load_npy(labels), load_npy(probs)
-    if y.ndim != 1 or y.dtype.kind not in "iuUb":
+def _numbered(name: str, count: int) -> tuple[str, ...]:
+    return (name,) if count == 1 else tuple(f"{name}_{i}" for i in range(count))
+
+
+def open_arrays(labels: Path, probs: Sequence[Path]) -> ArraySource:
+    """Labels (N,) or (N, M), and one array of probabilities for each model."""
+    y, models = load_npy(labels), tuple((path, load_npy(path)) for path in probs)
+    if y.ndim not in (1, 2) or y.dtype.kind not in "iuUb" or (y.ndim == 2 and not y.shape[1]):
         raise InputError(
-            f"{labels}: expected integers or strings of shape (N,), got {y.dtype} {y.shape}"
+            f"{labels}: expected integers or strings of shape (N,), or (N, M) for several "
+            f"annotators, got {y.dtype} {y.shape}"
         )
-    if f.ndim != 2 or f.dtype.kind not in "fiub" or f.dtype.itemsize > 8:
-        raise InputError(f"{probs}: expected numbers of shape (N, K), got {f.dtype} {f.shape}")
-    if len(y) != len(f):
-        raise InputError(f"{labels}, {probs}: expected the same length, got {len(y)} and {len(f)}")
+    for path, f in models:
+        if f.ndim != 2 or f.dtype.kind not in "fiub" or f.dtype.itemsize > 8:
+            raise InputError(f"{path}: expected numbers of shape (N, K), got {f.dtype} {f.shape}")
+        if len(y) != len(f):
+            got = f"{len(y)} and {len(f)}"
+            raise InputError(f"{labels}, {path}: expected the same length, got {got}")
     if y.dtype.kind == "b":
         y = y.astype(np.int64)
-    return ArraySource(labels, probs, y, f)
+    return ArraySource(labels, y, models)
 
 
 def load_npy(path: Path) -> NDArray[Any]:
