@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from adacorr.core.streams import stream_seed
 from adacorr.core.validation import InputError
 from adacorr.train import METHODS, Settings, Standard, fit
 from adacorr.train.engine import BUILD, NET, ORDER, Engine, learning_rate, make_optimizer
 from adacorr.train.fitting import make_job, read_labels
 from adacorr.train.methods.base import DROPPED
 from adacorr.train.ranks import Ranks
-from adacorr.train.state import load_checkpoint, stream, stream_seed
+from adacorr.train.state import load_checkpoint, stream
 
 
 def bare_loop(make_net, X, y, rows, epochs, batch_size, seed):

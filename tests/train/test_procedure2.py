@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from adacorr.core.streams import stream_seed
 from adacorr.train import fit
 from adacorr.train.engine import BUILD, ORDER
 from adacorr.train.methods import AdaCorr
-from adacorr.train.state import stream, stream_seed
+from adacorr.train.state import stream
 
 N, D, K, EPOCHS, BATCH, SEED = 90, 4, 3, 12, 16, 5
 M, CORRECT_AFTER, REFRESH_AFTER = 3, 2, 6  # Procedure 2

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from adacorr.cleaning.engine import HERE, Engine, one_thread
 from adacorr.cleaning.features import Features, Tick, Views, array_at, silent
 from adacorr.cleaning.models import STRENGTHS, Model
+from adacorr.core.streams import TUNING, numbers
 from adacorr.core.validation import InputError
 from adacorr.files import atomic
 
@@ -101,13 +102,11 @@ def out_of_fold(
     repeats = how.repeated(len(labels))
     said, total = 0, repeats * len(usable)
     for repeat, fold in product(range(repeats), range(how.count)):
-        rng = np.random.default_rng([how.seed, repeat])
+        rng = numbers(how.seed, repeat)
         of = assign_folds(labels[usable], groups[usable], how.count, rng)
         rows = usable[of == fold]
         if [repeat, fold] not in work.done:
-            train = bounded(
-                usable[of != fold], labels, np.random.default_rng([how.seed, repeat, fold])
-            )
+            train = bounded(usable[of != fold], labels, numbers(how.seed, repeat, fold))
             fitted = fit_all(models, features.views(train), labels[train], n_classes, engine)
             for done in predict_into(work.parts[repeat], fitted, features, rows, engine):
                 tick("predicting out of fold", said + done, total)
@@ -200,7 +199,7 @@ def tuned(
     """The model with the strength under which the given labels are likeliest out of fold."""
     if not model.tuned:
         return model
-    rng = np.random.default_rng([seed, 99])
+    rng = numbers(seed, TUNING)
     rows = bounded(usable, labels, rng, TUNING_ROWS)
     of = assign_folds(labels[rows], groups[rows], 3, rng)
     x, y = features.views(rows)[model.view], labels[rows]

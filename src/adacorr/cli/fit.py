@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from adacorr.data import Dataset
     from adacorr.train import FitResult
 
-NOISE = 1  # purpose of the random stream that injects noise, as in `adacorr bench`
 WHOLE = Source()
 USUAL = Settings()
 
@@ -106,11 +105,12 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
     """Load, inject noise if asked, train, score what can be scored, write the report."""
     from adacorr.cli.progress import choose
     from adacorr.data import load
+    from adacorr.data.noisy import with_noise
     from adacorr.train import fit as train
 
     began = time.monotonic()
     splits = load(plan.data, seed=plan.settings.seed, **plan.source.options())
-    data, truth = noisy(splits.train, plan.source.noise, plan.settings.seed)
+    data, truth = with_noise(splits.train, plan.source.noise, plan.settings.seed)
     validation = clean_validation(plan, data) or held_out(plan, splits.validation)
     progress = choose(quiet)
     try:
@@ -136,18 +136,6 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
     return finish(plan, data, truth, splits.test, result, time.monotonic() - began)
 
 
-def noisy(data: Dataset, noise: str | None, seed: int) -> tuple[Dataset, NDArray[np.int64] | None]:
-    """The data as training sees it, and the true classes where they are known."""
-    from adacorr.core import noise as noises
-
-    if noise is None:
-        return data, data.truth
-    truth = data.labels if data.truth is None else data.truth
-    T = noises.parse(noise, data.n_classes)
-    labels = noises.inject(truth, T, np.random.default_rng([seed, NOISE]))
-    return replace(data, labels=labels, truth=None), truth
-
-
 def clean_validation(plan: Plan, data: Dataset) -> tuple[Any, NDArray[np.int64]] | None:
     """The user's clean samples, their classes matched by name."""
     from adacorr.data import load
@@ -168,10 +156,12 @@ def clean_validation(plan: Plan, data: Dataset) -> tuple[Any, NDArray[np.int64]]
 
 def held_out(plan: Plan, part: Dataset | None) -> tuple[Any, NDArray[np.int64]] | None:
     """The source's own validation set; the paper's split of it is as noisy as the training set."""
+    from adacorr.data.noisy import with_noise
+
     if part is None:
         return None
     if plan.source.paper_split:
-        part, _ = noisy(part, plan.source.noise, plan.settings.seed + 1)
+        part, _ = with_noise(part, plan.source.noise, plan.settings.seed + 1)
     return part.features, part.labels
 
 

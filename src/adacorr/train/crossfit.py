@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from adacorr.core.streams import FOLD, numbers
 from adacorr.train.engine import Engine, Job, Progress
 from adacorr.train.methods.standard import Standard
 from adacorr.train.ranks import Ranks
@@ -24,7 +25,6 @@ FOLDS = 5
 FEW_FOLDS, MANY_ROWS = 2, 5_000
 """With many rows a net loses little when it does without half of them."""
 WINDOW = 3  # epochs whose predictions are averaged: one epoch's are noisy
-FOLD = 4  # purpose of the random stream that deals the rows
 
 
 def out_of_fold(
@@ -74,7 +74,7 @@ def deal(labels: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
     >>> [np.bincount(fold[np.array([0, 0, 0, 0, 1, 1]) == c]).tolist() for c in (0, 1)]
     [[2, 2], [1, 1]]
     """
-    shuffled = np.random.default_rng([seed, FOLD]).permutation(len(labels))
+    shuffled = numbers(seed, FOLD).permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     out = np.empty(len(labels), dtype=np.int64)
     out[by_class] = np.arange(len(labels)) % folds

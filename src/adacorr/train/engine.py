@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from adacorr.core.streams import AUGMENT, BUILD, METHOD, NET, ORDER, stream_seed
 from adacorr.core.validation import InputError
 from adacorr.train.batches import Feed, Scaling, epoch_batches, make_source, worker_errors_worded
 from adacorr.train.methods.base import DROPPED, EpochEnd, Method, Setting, Step
@@ -28,14 +29,12 @@ from adacorr.train.state import (
     load_optimizer,
     optimizer_tensors,
     stream,
-    stream_seed,
 )
 from adacorr.train.sync_norm import synchronise
 
 EVAL_BATCH = 128  # on CPUs activations then stay in cache: twice as fast as 512
 EVAL_BATCH_GPU = 1024
 NAN_CHECK = 32  # batches between looks at the loss: a look makes a GPU wait
-BUILD, ORDER, AUGMENT, METHOD, NET = range(5)  # purposes of random streams
 
 
 class Progress(Protocol):

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from adacorr.core.streams import SPLIT, numbers
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction
 from adacorr.labels import Codec, Encoded, encode_labels, plain_labels
@@ -32,8 +33,6 @@ from adacorr.train.output import RunWriter
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings, default_epochs
 from adacorr.train.state import locked
-
-SPLIT = 2  # purpose of the random stream that carves out the validation part
 
 NetLike = nn.Module | Callable[[int], nn.Module] | str | None
 Validation = float | tuple[Any, ArrayLike]
@@ -264,7 +263,7 @@ def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
     size = max(1, round(n * fraction))
     if n - size < 2:
         raise InputError(f"data: expected more samples than {n} to hold out {fraction:g} of them")
-    return np.sort(np.random.default_rng([seed, SPLIT]).permutation(n)[:size])
+    return np.sort(numbers(seed, SPLIT).permutation(n)[:size])
 
 
 def _check_images(net: NetLike, source: Source) -> None:

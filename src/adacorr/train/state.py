@@ -23,12 +23,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from adacorr.core.streams import stream_seed
 from adacorr.core.validation import InputError
 from adacorr.files import make_folder, settle
 
@@ -38,10 +38,6 @@ KEEP = 2
 def stream(*key: int) -> torch.Generator:
     """A generator for one purpose, e.g. (seed, epoch, what); the same key, the same numbers."""
     return torch.Generator().manual_seed(stream_seed(*key))
-
-
-def stream_seed(*key: int) -> int:
-    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
 @dataclass(frozen=True)

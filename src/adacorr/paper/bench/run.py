@@ -198,6 +198,7 @@ def load_cell(cell: Cell) -> CellData:
     A validation part that the source itself brings (Clothing1M) is taken as it is.
     """
     from adacorr.data import load
+    from adacorr.data.noisy import with_noise
     from adacorr.data.splits import subset
 
     data = dict(cell.data)
@@ -207,28 +208,14 @@ def load_cell(cell: Cell) -> CellData:
         part if part is None or small is None else subset(part, min(small, len(part)), cell.seed)
         for part in (splits.validation, splits.test)
     )
-    train, truth = noisy(splits.train, cell.noise, cell.seed)
+    noise = None if cell.noise == "none" else cell.noise
+    train, truth = with_noise(splits.train, noise, cell.seed)
     held_out = None
     if validation is not None:
         if data.get("paper_split"):
-            validation, _ = noisy(validation, cell.noise, cell.seed + 1)
+            validation, _ = with_noise(validation, noise, cell.seed + 1)
         held_out = validation.features, validation.labels
     return CellData(train, truth, held_out, test)
-
-
-def noisy(data: Dataset, noise: str, seed: int) -> tuple[Dataset, NDArray[np.int64] | None]:
-    """The data with wrong labels put in, and the truth: with noise "none" only where it is known.
-
-    Noise is put on the truth where that is known, else on the labels, which then are the truth.
-    """
-    from adacorr.core import noise as noises
-
-    if noise == "none":
-        return data, data.truth
-    truth = data.labels if data.truth is None else data.truth
-    T = noises.parse(noise, data.n_classes)
-    given = noises.inject(truth, T, np.random.default_rng([seed, 1]))
-    return dataclasses.replace(data, labels=given), truth
 
 
 def accuracy(pred_probs: NDArray[np.floating], labels: NDArray[np.int64]) -> float:
