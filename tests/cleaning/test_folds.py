@@ -82,7 +82,7 @@ def test_a_killed_run_goes_on_and_gives_the_same(tmp_path):
     class Killed(Exception): ...
 
     def kill(step, done, total):
-        if done >= 7 * 60:
+        if done >= 7 * 30:
             raise Killed
 
     with pytest.raises(Killed):

@@ -27,7 +27,7 @@ def issues(x, labels=None, split=None, readable=None):
         found = replace(found, readable=readable)
     labels = np.zeros(len(x), np.int64) if labels is None else labels
     p = np.full((len(x), 2), 0.5)
-    return find_issues(find_nearness(found), found.readable, labels, p, split)
+    return find_issues(find_nearness(found), found.readable, labels, labels, p, split)
 
 
 def test_neighbours_equal_a_naive_search():
@@ -94,4 +94,14 @@ def test_sentences_speak_only_of_what_was_found(clean):
     found = replace(issues(x), overlaps=() if clean else ((0, 1, 0.4),))
     lines = sentences(found, ["cat", "dog"])
     assert bool([line for line in lines if "copies" in line]) is not clean
-    assert bool([line for line in lines if "cat is hardly told from dog" in line]) is not clean
+    assert bool([line for line in lines if "40% of cat looks like dog" in line]) is not clean
+
+
+def test_wrong_labels_do_not_pass_for_classes_that_are_alike():
+    truth = np.arange(400) % 2
+    given = np.where(np.arange(400) < 160, 1 - truth, truth)
+    p = np.eye(2)[truth] * 0.2 + 0.4
+    near = find_nearness(features(scattered()))
+    every = np.ones(400, bool)
+    assert find_issues(near, every, given, truth, p, None).overlaps == ()
+    assert len(find_issues(near, every, given, given, p, None).overlaps) == 2

@@ -1,6 +1,7 @@
 """What the data is, found out from a path, a frame or an array."""
 
 import datetime as dt
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -143,3 +144,23 @@ def test_equal_contents_have_equal_digests(tmp_path):
         (tmp_path / "f" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8), "red").save(tmp_path / "f" / name / "x.png")
     assert len(np.unique(digests(open_samples(tmp_path / "f")), axis=0)) == 1
+
+
+def test_rows_of_a_table_are_told_apart_by_every_cell():
+    import pyarrow as pa
+
+    table = pa.table(
+        {
+            "size": [1.0, 1.0, 2.0, None, 0.0, 1.0],
+            "count": [1, 1, 1, 1, 1, 2**60 + 1],
+            "day": pa.array([1, 1, 1, 1, 1, 1], pa.date32()),
+            "name": ["a", "a", "a", "a", "a", None],
+        }
+    )
+    samples = given_samples(table, np.arange(6) % 2, Choice())
+    found = digests(replace(samples, content=table))
+    _, kind = np.unique(found, axis=0, return_inverse=True)
+    assert len(np.unique(kind)) == 5
+    assert kind.reshape(-1)[0] == kind.reshape(-1)[1]
+    swapped = table.select(["count", "size", "day", "name"])
+    assert not (digests(replace(samples, content=swapped)) == found).all(axis=1).any()

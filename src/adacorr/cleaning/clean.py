@@ -222,9 +222,9 @@ def judge(
     )
     tick("correcting", 0, 1)
     mean = pooled(parts)
-    issues = find_issues(near, features.readable, samples.labels, mean, samples.split)
     answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
     found = corrected(samples.labels, mean, features.readable, answers)
+    issues = find_issues(near, features.readable, samples.labels, found.labels, mean, samples.split)
     tick("correcting", 1, 1)
     assert found.suspicion is not None
     return Cleaned(

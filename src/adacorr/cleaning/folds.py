@@ -100,7 +100,8 @@ def out_of_fold(
     models = [tuned(model, features, labels, groups, usable, how.seed) for model in models]
     work = _Work.open(models, features, labels, n_classes, groups, how, folder)
     repeats = how.repeated(len(labels))
-    said, total = 0, repeats * len(usable)
+    said = 0
+    tick("predicting out of fold", 0, len(usable))
     for repeat, fold in product(range(repeats), range(how.count)):
         rng = numbers(how.seed, repeat)
         of = assign_folds(labels[usable], groups[usable], how.count, rng)
@@ -109,10 +110,9 @@ def out_of_fold(
             train = bounded(usable[of != fold], labels, numbers(how.seed, repeat, fold))
             fitted = fit_all(models, features.views(train), labels[train], n_classes, engine)
             for done in predict_into(work.parts[repeat], fitted, features, rows, engine):
-                tick("predicting out of fold", said + done, total)
+                tick("predicting out of fold", (said + done) // repeats, len(usable))
             work.finished(repeat, fold)
         said += len(rows)
-        tick("predicting out of fold", said, total)
     prior = np.bincount(labels, minlength=n_classes) / len(labels)
     return [_averaged([r[m] for r in work.parts], features, prior) for m in range(len(models))]
 

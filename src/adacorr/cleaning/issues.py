@@ -18,8 +18,8 @@ COPY = 0.1
 """Two samples are near copies when their distance is below this share of the usual nearest one."""
 FAR = 3.0
 """Outliers lie this many times the usual spread beyond the usual distance to their neighbours."""
-CONFUSED = 0.3
-"""Two classes overlap when so much of the probability of one's rows goes to the other."""
+TAKEN = 0.25
+"""Two classes are hardly told apart when models take so many of one's rows for the other."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Issues:
     unreadable : empty, or could not be read.
     copies_across_classes, copies_across_split : rows in sets of copies that do not agree on the
         class; that lie on both sides of the given split.
-    overlaps : (class, other, share): the other's mean probability on rows labelled with the class.
+    overlaps : (class, other, share): of the rows labelled with the class, those that models take
+        for the other.
     """
 
     copy_of: NDArray[np.int64]
@@ -140,6 +141,7 @@ def find_issues(
     near: Nearness,
     readable: NDArray[np.bool_],
     labels: NDArray[np.int64],
+    corrected: NDArray[np.int64],
     pred_probs: NDArray[np.floating],
     split: NDArray[np.int64] | None,
 ) -> Issues:
@@ -151,7 +153,7 @@ def find_issues(
         ~readable,
         _mixed(near.copy_of, labels),
         _mixed(near.copy_of, split) if split is not None else np.zeros(len(labels), bool),
-        overlapping(labels[readable], pred_probs[readable]),
+        overlapping(corrected[readable], pred_probs[readable]),
     )
 
 
@@ -169,17 +171,19 @@ def _mixed(copy_of: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.b
 def overlapping(
     labels: NDArray[np.int64], pred_probs: NDArray[np.floating]
 ) -> tuple[tuple[int, int, float], ...]:
-    """Pairs of classes whose rows get much of each other's probability, the most confused first.
+    """Pairs of classes of which models take one for the other, the most confused first.
 
-    >>> overlapping(np.array([0, 0, 1]), np.array([[0.5, 0.5], [0.6, 0.4], [0.1, 0.9]]))
-    ((0, 1, 0.45),)
+    `labels` are the corrected ones, so that wrong labels do not pass for classes that are alike.
+
+    >>> overlapping(np.array([0, 0, 1]), np.array([[0.4, 0.6], [0.6, 0.4], [0.1, 0.9]]))
+    ((0, 1, 0.5),)
     """
     k = pred_probs.shape[1]
-    total = np.zeros((k, k))
-    np.add.at(total, labels, pred_probs)
-    mean = total / np.maximum(np.bincount(labels, minlength=k), 1)[:, None]
-    np.fill_diagonal(mean, 0)
-    found = [(int(a), int(b), round(float(mean[a, b]), 3)) for a, b in np.argwhere(mean > CONFUSED)]
+    taken = np.zeros((k, k))
+    np.add.at(taken, (labels, pred_probs.argmax(axis=1)), 1)
+    share = taken / np.maximum(taken.sum(axis=1, keepdims=True), 1)
+    np.fill_diagonal(share, 0)
+    found = [(int(a), int(b), round(float(share[a, b]), 3)) for a, b in np.argwhere(share > TAKEN)]
     return tuple(sorted(found, key=lambda pair: -pair[2]))
 
 
@@ -200,5 +204,5 @@ def sentences(found: Issues, class_names: Sequence[str]) -> list[str]:
     if n["unreadable"]:
         lines.append(f"{n['unreadable']:,} rows are empty or could not be read; left as they are")
     for a, b, share in found.overlaps[:3]:
-        lines.append(f"{class_names[a]} is hardly told from {class_names[b]} ({share:.0%})")
+        lines.append(f"{share:.0%} of {class_names[a]} looks like {class_names[b]} to the models")
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.cleaning import columns as telling
+from adacorr.core.sampling import priority
 from adacorr.core.validation import InputError
 from adacorr.data import table as tables
 from adacorr.data.arrays import encode, match
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Kind = Literal["images", "text", "values"]
+_EMPTY = 0x5DEECE66D  # the bits of an empty cell
 SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 
 
@@ -323,28 +325,57 @@ def _content(data: Any) -> tuple[Kind, Any]:
 
 def digests(samples: Samples) -> NDArray[np.uint64]:
     """(N, 2) a digest of each sample's content: equal contents are equal rows."""
+    if samples.kind == "values":
+        return _of_cells(samples.content)
+    return _of_bytes(_raw(samples), len(samples))
+
+
+def _of_bytes(items: Iterable[bytes], n: int) -> NDArray[np.uint64]:
     import hashlib
 
-    out = np.empty((len(samples), 2), np.uint64)
-    for i, raw in enumerate(_raw(samples)):
+    out = np.empty((n, 2), np.uint64)
+    for i, raw in enumerate(items):
         out[i] = np.frombuffer(hashlib.blake2b(raw, digest_size=16).digest(), np.uint64)
     return out
 
 
-def _raw(samples: Samples):
-    """The bytes of each sample."""
+def _raw(samples: Samples) -> Iterator[bytes]:
+    """The bytes of each text or image."""
     if samples.kind == "text":
         yield from (text.encode("utf-8", "replace") for text in samples.content)
-    elif samples.kind == "values":
-        for batch in samples.content.to_batches(8192):
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield repr(row).encode("utf-8", "replace")
+        return
+    for item in samples.content:
+        if isinstance(item, Path):
+            yield item.read_bytes() if item.is_file() else str(item).encode()
+        else:
+            yield item if isinstance(item, bytes) else np.ascontiguousarray(item).tobytes()
+
+
+def _of_cells(table: pa.Table) -> NDArray[np.uint64]:
+    """Column by column, since a million rows are too many to look at one by one."""
+    out = np.arange(2, dtype=np.uint64) + np.zeros((table.num_rows, 1), np.uint64)
+    for column in table.columns:
+        out = priority(out ^ _bits(column)[:, None])
+    return out
+
+
+def _bits(column: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """64 bits for each cell: a number as it is stored, anything else the digest of its text."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        width = pa.float64() if pa.types.is_floating(kind) else pa.int64()
+        bits = np.asarray(column.cast(width, safe=False).fill_null(0)).view(np.uint64)
     else:
-        for item in samples.content:
-            if isinstance(item, Path):
-                yield item.read_bytes() if item.is_file() else str(item).encode()
-            else:
-                yield item if isinstance(item, bytes) else np.ascontiguousarray(item).tobytes()
+        levels: Any = column.combine_chunks()
+        if not pa.types.is_dictionary(kind):
+            levels = levels.dictionary_encode()
+        texts = (str(level).encode("utf-8", "replace") for level in levels.dictionary.to_pylist())
+        known = _of_bytes(texts, len(levels.dictionary))[:, 0]
+        codes = np.asarray(levels.indices.cast(pa.int64()).fill_null(0))
+        bits = known[codes] if len(known) else np.zeros(len(codes), np.uint64)
+    return np.where(np.asarray(column.is_null()), np.uint64(_EMPTY), bits)
 
 
 def pixels(item: Any, side: int) -> NDArray[np.uint8]:
