@@ -159,11 +159,11 @@ def with_answers(case: Case, found: Any) -> dict[str, Any]:
     from adacorr.cleaning.clean import corrected
 
     readable, labels = ~found.issues.unreadable, case.samples.labels
-    parts = list(found.by_model.values())
     right = []
     for seed in range(REPEATS):
         rows = adacorr.ask(labels, found.pred_probs, n=ANSWERS, rng=seed)
-        new = corrected(labels, parts, readable, Answers.of(rows, case.truth[rows]), seed).labels
+        answers = Answers.of(rows, case.truth[rows])
+        new = corrected(labels, found.pred_probs, readable, answers).labels
         right.append(float((new == case.truth).mean()))
     return {"after_50": round(float(np.mean(right)), 4), "after_50_worst": round(min(right), 4)}
 
