@@ -16,4 +16,5 @@ def test_no_warnings(tmp_path):
 
 def test_every_page_is_in_a_table_of_contents():
     listed = (DOCS / "index.md").read_text(encoding="utf-8").split()
-    assert {page.stem for page in DOCS.glob("*.md")} - {"index"} <= set(listed)
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
+    assert pages - {"index"} <= set(listed)

@@ -218,6 +218,49 @@ def test_suspects_are_shown_changed_or_not_and_never_surer_than_the_rows(make_ru
     assert "100" not in first.group()
 
 
+def test_no_chance_of_a_single_row_while_two_readings_fit(make_run):
+    run = make_run(flips=False)
+    add_columns(run, suspicion=np.linspace(0, 0.5, 300), alternative=np.zeros(300, int))
+    assert "likely wrong" in page(run)
+    add_result(run, readings=["the labels are right", "the model is right"])
+    html = page(run)
+    assert "Two readings fit these labels equally well" in html
+    assert "likely wrong" not in html
+
+
+def test_labels_that_are_almost_surely_right_are_no_suspects(make_run):
+    run = make_run(flips=False)
+    suspicion = np.full(300, 0.01)
+    suspicion[:10] = 0.9
+    add_columns(run, suspicion=suspicion, alternative=np.zeros(300, int))
+    assert page(run).count('<li class="kept">') == 10
+
+
+def test_changes_that_are_all_shown_as_suspects_are_not_shown_twice(make_run):
+    run = make_run()
+    assert "Changes to check first" in page(run)
+    table = pq.read_table(run.file("labels.parquet"))
+    given, flipped = (table[name].to_numpy() for name in ("given", "flipped"))
+    few = flipped & (np.cumsum(flipped) <= 5)
+    corrected = np.where(few, table["corrected"].to_numpy(), given)
+    pq.write_table(table.drop_columns(["corrected", "flipped"]), run.file("labels.parquet"))
+    add_columns(run, corrected=corrected, flipped=few)
+    add_columns(run, suspicion=np.where(few, 0.9, 0.01), alternative=np.zeros(300, int))
+    assert "Changes to check first" not in page(run)
+
+
+def test_lines_of_a_text_are_joined(make_run, tmp_path):
+    source = tmp_path / "texts.csv"
+    words = "first line\nsecond\tline of a text that is long enough to be read as a whole"
+    source.write_text("label,text\n" + f'a,"{words}"\n' * 300)
+    run = make_run(data={"source": str(source), "label_column": "label"})
+    config = run.file("config.toml").read_text()
+    run.file("config.toml").write_text(config.replace("[method]", "[correct]"))
+    html = page(run)
+    assert "first line second line of a text" in html
+    assert "\ufffd" not in html
+
+
 def test_a_certificate_is_the_first_sentence(make_run):
     run = make_run()
     assert "<dd>none</dd>" in page(run)

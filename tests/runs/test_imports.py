@@ -241,3 +241,14 @@ def test_a_changed_source_gives_no_columns_and_says_so(data, table, tmp_path, ca
     out = run_command(["export", str(data.run.path), "--output", str(path)], capsys)
     assert "has changed since the run" in out
     assert path.read_text().startswith('"adacorr_row"')
+
+
+def test_imported_answers_are_in_the_final_table(data, tmp_path, capsys):
+    answers = write(tmp_path / "a.csv", "row,label\n0,cat\n10,dog\n3,cannot tell\n")
+    run_command(["import", str(data.run.path), str(answers)], capsys)
+    path = tmp_path / "final.parquet"
+    run_command(["export", str(data.run.path), "--output", str(path)], capsys)
+    rows = pq.read_table(path, columns=["adacorr_label", "adacorr_decided_by"]).to_pylist()
+    said = [tuple(rows[i].values()) for i in (0, 10, 3, 20, 4)]
+    assert said[:3] == [("cat", "answers"), ("dog", "answers"), ("dog", "given")]
+    assert said[3:] == [("cat", "rule"), ("cat", "given")]

@@ -154,6 +154,7 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
             "flipped": found.n_flipped,
             "noise_rate": found.noise_rate,
             "noise_rate_interval": interval and list(interval),
+            "readings": [str(reading) for reading in found.readings] or None,
             "warnings": list(found.warnings) or None,
             "expected_wrong_flips": found.expected_wrong_flips,
             "expected_missed_errors": found.expected_missed_errors,

@@ -31,7 +31,7 @@ def export(
         A run directory, from `adacorr clean`, `fit` or `correct --run-dir`.
     to
         table: a CSV or parquet file with all columns of the source, the given and the final
-        label, the suspicion and who decided (decisions of `adacorr review` included).
+        label, the suspicion and who decided (people's decisions and imported answers included).
         label-studio: tasks with predictions as .json, or a plain .csv. cleanlab: the label
         issues as a CSV. tensorboard: the numbers of each epoch as an event file.
     output
@@ -74,10 +74,19 @@ def export(
         count, what = write_label_studio(source, output, changed_only=changed_only), "rows"
     else:
         data = RunData.open(source)
-        more = write_outcome(data, output, _reviewed(data)) or ""
+        more = write_outcome(data, output, _final(data)) or ""
         count, what = data.n, "rows"
     facts = {"to": to, "output": str(output), what: count}
     printing.result(facts, [f"{count} {what} in {output}", *([more] if more else [])])
+
+
+def _final(data: RunData) -> Final | None:
+    """The labels after what people said on the review page or in another tool; None: nobody did."""
+    from adacorr.runs.imports import kept_answers
+    from adacorr.runs.outcome import Final
+
+    reviewed, imported = _reviewed(data), kept_answers(data)
+    return Final.with_answers(data, reviewed, imported) if imported else reviewed
 
 
 def _reviewed(data: RunData) -> Final | None:

@@ -38,5 +38,6 @@ def import_(run: Path, answers: Path, *, printing: Printing = TEXT) -> None:
         {**counts, "file": str(path)},
         f"{counts['answers']:,} answers ({counts['cannot_tell']:,} cannot tell; "
         f"{counts['unanswered']:,} tasks have none); {total:,} in {path}\n"
-        f"use them: adacorr certify {run} --verified {path}",
+        f"they are in the table of: adacorr export {run} --output FILE\n"
+        f"what they prove: adacorr certify {run} --verified {path}",
     )

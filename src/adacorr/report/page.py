@@ -17,7 +17,7 @@ from adacorr.files import atomic
 from adacorr.report import diagnostics, figures
 from adacorr.report.figures import Picture
 from adacorr.report.summary import Flip, Summary, sample_rows, summarise
-from adacorr.report.verdict import alarms, known_wrong, next_step, read_found
+from adacorr.report.verdict import alarms, known_wrong, next_step, read_found, worth_a_look
 from adacorr.report.words import chance, count, share
 from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData, clean_text
@@ -51,9 +51,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Example:
-    """A label in doubt as the page shows it."""
+    """A label in doubt as the page shows it; `name`: what the source calls the row."""
 
     flip: Flip
+    name: str
     given: str
     other: str | None
     wrong: str | None  # how likely the given label is wrong, in words
@@ -110,7 +111,9 @@ def _context(data: RunData) -> dict[str, Any]:
     sample = sample_rows(data)
     delta = _delta(data)
     found = read_found(data)
-    shown = np.array([flip.index for flip in summary.suspects + summary.doubtful], dtype=np.int64)
+    suspects = worth_a_look(summary.suspects, found.open)
+    doubtful = () if set(summary.doubtful) <= set(suspects) else summary.doubtful
+    shown = np.array([flip.index for flip in suspects + doubtful], dtype=np.int64)
     items = Items(data, shown, THUMBNAIL_SIDE)
     transition = diagnostics.estimate(sample)
     calibration = diagnostics.calibration(sample)
@@ -142,8 +145,8 @@ def _context(data: RunData) -> dict[str, Any]:
         "mismatch": None if calibration is None else diagnostics.mismatch(calibration),
         "radius": diagnostics.radius_picture(sample, transition),
         "bounds": diagnostics.bound_picture(sample, transition),
-        "suspects": _examples(data, summary.suspects, items),
-        "doubtful": _examples(data, summary.doubtful, items),
+        "suspects": _examples(data, suspects, items, found.open),
+        "doubtful": _examples(data, doubtful, items, found.open),
         "items_note": items.note(),
         "annotators": _annotators(data),
         "rerun": _rerun(data),
@@ -229,8 +232,9 @@ def _curves(data: RunData) -> list[dict[str, float]]:
 def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
     stored = data.number("result", "noise_rate")
     told = _text(data, "result", "noise_rate_from", 200)
-    if stored is None and told:  # the correction found that there is nothing to tell
-        return Estimate(None, told)
+    nothing = told or data.section("result").get("noise_rate_interval")
+    if stored is None and nothing:  # the correction found that there is nothing to tell
+        return Estimate(None, told or "the run states a range alone")
     if stored is not None and 0 <= stored <= 1:
         return Estimate(stored, f"from {told}" if told else "estimated when they were corrected")
     if transition is None:
@@ -307,29 +311,28 @@ def _cells(
     )
 
 
-def _examples(data: RunData, flips: tuple[Flip, ...], items: Items) -> list[Example]:
+def _examples(data: RunData, flips: tuple[Flip, ...], items: Items, untold: bool) -> list[Example]:
+    """As the page shows them; `untold`: two readings are open, so no single chance is known."""
     names = data.class_names
     shown = []
     for flip in flips:
         item = items.get(flip.index)
-        fields = {k: clean_text(v, _TEXT_SHOWN) for k, v in item.fields.items()}
+        fields = {k: _one_line(v, _TEXT_SHOWN) for k, v in item.fields.items()}
+        name = fields.pop("sample", str(flip.index))
         longest = max(fields, key=lambda key: len(fields[key]), default=None)
         reads = longest is not None and len(fields[longest]) > LONG_TEXT
         text = fields.pop(longest) if longest is not None and reads else None
         shown.append(
             Example(
                 flip=flip,
+                name=f"row {flip.index}" if name.isdecimal() else name,
                 given=names[flip.given],
                 other=None if flip.other < 0 else names[flip.other],
-                wrong=chance(flip.suspicion, data.n),
-                right=chance(flip.confidence, data.n),
+                wrong=None if untold else chance(flip.suspicion, data.n),
+                right=None if untold else chance(flip.confidence, data.n),
                 image=None if item.image is None else base64.b64encode(item.image).decode("ascii"),
                 text=text,
-                fields={
-                    k: clean_text(v, 80)
-                    for k, v in list(fields.items())[:6]
-                    if (k, v) != ("sample", str(flip.index))  # the row number stands there already
-                },
+                fields={k: clean_text(v, 80) for k, v in list(fields.items())[:6]},
             )
         )
     return shown
@@ -350,6 +353,10 @@ def _annotators(data: RunData) -> list[tuple[str, ...]]:
         if all(isinstance(value, numbers) for value in (share, error, count))
     ]
     return [(name, count, share, worst) for _, share, count, name, worst in sorted(people)]
+
+
+def _one_line(text: object, limit: int) -> str:
+    return clean_text(" ".join(str(text).split()), limit)
 
 
 def _rerun(data: RunData) -> dict[str, Any]:

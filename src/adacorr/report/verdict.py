@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adacorr.core.validation import InputError
-from adacorr.report.summary import Sample, Summary
+from adacorr.report.summary import Flip, Sample, Summary
 from adacorr.report.words import between, share
 from adacorr.runs.reader import RunData, clean_text
 
@@ -17,6 +17,8 @@ MANY_CHANGES = 0.25
 """A larger share of changed labels is said aloud: right or not, it deserves a look."""
 POOR_MODEL = 0.5
 """Of the way from naming the largest class to agreeing with every given label."""
+DOUBTFUL = 0.05
+FEW_SUSPECTS = 6
 _MAX_CERTIFICATE = 1 << 20
 _SENTENCE = 600
 
@@ -67,6 +69,18 @@ def next_step(summary: Summary, found: Found) -> str:
     if summary.n_withheld:
         return f"Nothing was changed; {summary.n_withheld:,} labels wait for a person to decide."
     return "No label was changed: look at the most suspicious ones below, if there are any."
+
+
+def worth_a_look(suspects: tuple[Flip, ...], untold: bool) -> tuple[Flip, ...]:
+    """The suspects that a reader should see: all where no chance is known, else the likelier ones.
+
+    A label that is more than 95% likely right is none; a few are shown all the same, so that a
+    reader sees what the most suspicious of right labels look like.
+    """
+    if untold:
+        return suspects
+    likely = [s for s in suspects if s.suspicion is None or s.suspicion >= DOUBTFUL]
+    return suspects[: max(len(likely), FEW_SUSPECTS)]
 
 
 def alarms(data: RunData, summary: Summary, found: Found, sample: Sample | None) -> list[str]:

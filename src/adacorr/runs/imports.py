@@ -72,15 +72,18 @@ def keep_answers(data: RunData, found: Imported) -> tuple[Path, int]:
     ``correct --verified`` and ``certify --verified`` read it. Returns the file and its rows.
     """
     path = data.run.file(FILE)
-    labels: dict[int, str] = {}
-    if path.is_file() and not path.is_symlink():
-        labels = read_answers(data, path).labels
-    labels |= found.labels
+    labels = kept_answers(data) | found.labels
     with atomic(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)
         writer.writerow(("row", "label"))
         writer.writerows(sorted(labels.items()))
     return path, len(labels)
+
+
+def kept_answers(data: RunData) -> dict[int, str]:
+    """The answers that were imported into a run so far, by row of the source."""
+    path = data.run.file(FILE)
+    return read_answers(data, path).labels if path.is_file() and not path.is_symlink() else {}
 
 
 @dataclass(frozen=True)

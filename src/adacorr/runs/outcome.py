@@ -4,12 +4,13 @@ Every run exports the same columns, whatever command wrote it, after all columns
 ``adacorr_row`` (number in the source, from 0), ``adacorr_id`` (the source's own name of the row: an
 id, a path in a folder), ``adacorr_given`` and ``adacorr_label`` (class names, before and final),
 ``adacorr_suspicion`` (how likely the given label is wrong), ``adacorr_alternative`` (what may be
-right instead) and ``adacorr_decided_by`` (given, rule, or the person's name).
+right instead) and ``adacorr_decided_by`` (given, rule, answers that were imported, or the person's
+name).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,26 @@ class Final:
 
     labels: NDArray[np.int64]
     decided_by: NDArray[np.object_]
+
+    @classmethod
+    def with_answers(cls, data: RunData, before: Final | None, answers: Mapping[int, str]) -> Final:
+        """The labels of `before`, or of the run, with those that people gave in another tool.
+
+        A name that decided in `before` stands: that person saw the given label and the suggestion.
+        """
+        codes = {name: code for code, name in enumerate(data.run.class_names())}
+        labels, deciders = [], []
+        for batch in data.batches(texts=True):
+            rows = slice(batch.start, batch.start + len(batch.given))
+            label = (batch.corrected if before is None else before.labels[rows]).copy()
+            by = (_deciders(batch) if before is None else before.decided_by[rows]).copy()
+            for i, row in enumerate(batch.index.tolist()):
+                code = codes.get(answers.get(row, ""))
+                if code is not None and by[i] in ("given", "rule"):
+                    label[i], by[i] = code, "answers"
+            labels.append(label)
+            deciders.append(by)
+        return cls(np.concatenate(labels), np.concatenate(deciders))
 
 
 def write_outcome(data: RunData, path: Path, final: Final | None = None) -> str | None:

@@ -206,6 +206,18 @@ def clean_text(text: object, limit: int = NAME_LENGTH) -> str:
     return "".join(c if c.isprintable() or c == " " else "\ufffd" for c in cut)
 
 
+def clean_lines(text: object, limit: int) -> str:
+    """As :func:`clean_text`, with the lines of the text kept apart.
+
+    >>> clean_lines("a\\tb\\r\\nc\\x00", 9)
+    'a b\\nc\\ufffd'
+    """
+    value = str(text)
+    cut = value if len(value) <= limit else value[: limit - 1] + "…"
+    lines = cut.expandtabs(1).splitlines()
+    return "\n".join(clean_text(line, limit) for line in lines)
+
+
 def _check_plain(path: Path) -> None:
     if path.is_symlink():
         raise InputError(f"{path}: expected a file inside the run directory, got a symbolic link")

@@ -18,7 +18,7 @@ from adacorr.data.identity import file_content, source_digest
 from adacorr.data.images import LazyImages, decode
 from adacorr.data.named.catalog import CATALOG
 from adacorr.data.previews import picture
-from adacorr.runs.reader import RunData, clean_text
+from adacorr.runs.reader import RunData, clean_lines, clean_text
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import files_behind
 
@@ -54,7 +54,7 @@ class Items:
         except (ValueError, OSError, IndexError):
             return Preview()
         fields = {
-            clean_text(key): clean_text(value, FIELD_LENGTH)
+            clean_text(key): clean_lines(value, FIELD_LENGTH)
             for key, value in list(item.fields.items())[:MAX_FIELDS]
         }
         return Preview(item.image, fields)

@@ -153,6 +153,7 @@ class RunWriter:
                 "noise_rate": found.noise_rate,
                 "noise_rate_interval": None if interval is None else list(interval),
                 "noise_rate_from": PREDICTED_BY,
+                "readings": [str(reading) for reading in found.readings] or None,
                 "expected_wrong_flips": found.expected_wrong_flips,
                 "expected_missed_errors": found.expected_missed_errors,
                 "note": withheld or found.note or None,
