@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image
@@ -52,8 +53,7 @@ def forty_percent(folder: Path) -> list[str]:
 
 def digits(folder: Path, rate: float) -> Path:
     """Handwritten digits as a folder of pictures, a share of them in a wrong folder."""
-    pixels, truth = load_digits(return_X_y=True)
-    pixels, truth = pixels[:1200], truth[:1200]
+    pixels, truth = (np.asarray(part)[:1200] for part in load_digits(return_X_y=True))
     given = adacorr.noise.inject(truth, adacorr.noise.uniform(10, rate), rng=0) if rate else truth
     for number, row in enumerate(pixels):
         path = folder / str(given[number]) / f"{number:04}.png"
@@ -66,7 +66,7 @@ def photos(folder: Path) -> list[str]:
     """Parts of two photos, of a temple and of a flower, 5% of them in the wrong folder."""
     wrong = set(np.random.default_rng(0).choice(300, 15, replace=False).tolist())
     number = 0
-    for k, photo in enumerate(load_sample_images().images):
+    for k, photo in enumerate(cast("Any", load_sample_images()).images):
         for top in range(0, 379, 40):
             for left in range(0, 592, 40):
                 name = ("temple", "flower")[k ^ (number in wrong)]
@@ -94,7 +94,7 @@ def texts(folder: Path) -> list[str]:
 
 def table(folder: Path) -> list[str]:
     """Measurements of cells with a diagnosis, six of 569 swapped."""
-    cells = load_breast_cancer()
+    cells: Any = load_breast_cancer()
     codes = cells.target.copy()
     codes[np.random.default_rng(1).choice(len(codes), 6, replace=False)] ^= 1
     rows = [(*x, cells.target_names[y]) for x, y in zip(cells.data, codes, strict=True)]
@@ -152,7 +152,9 @@ def take_pictures(folder: Path) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 860})
         for entry in ENTRIES:
             page.goto((folder / f"{entry.name}.html").resolve().as_uri())
-            page.screenshot(path=IMAGES / f"{entry.name}.png")
+            first = IMAGES / f"{entry.name}.png"
+            page.screenshot(path=first)
+            Image.open(first).quantize(128).save(first, optimize=True)  # a third of the size
             page.screenshot(path=folder / f"{entry.name}.png", full_page=True)
             page.pdf(path=folder / f"{entry.name}.pdf", format="A4")
         browser.close()
