@@ -14,6 +14,8 @@ from PIL import Image
 from adacorr.cli import main
 from adacorr.cli.fit_plan import choose_method, parse_value
 from adacorr.core.validation import InputError
+from adacorr.review import open_review
+from adacorr.review.answers import AnswerLog, Said
 from adacorr.runs.directory import Run
 
 QUICK = ("--epochs", "2", "--subset", "120", "--quiet")
@@ -69,6 +71,37 @@ def test_json_and_the_same_seed_twice(run_cli, tmp_path):
         summaries.append({k: v for k, v in summary.items() if k not in ("run", "seconds")})
     assert summaries[0] == summaries[1]
     assert summaries[0]["samples"] == 120
+
+
+def test_answers_of_people_are_kept_and_the_run_is_certified(run_cli, tmp_path):
+    """By file, by the source's row numbers; then by the answers of a run's review page."""
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    options = ("--noise", "uniform:0.4", *QUICK, "--method", "standard", "--net", "mlp")
+    assert run_cli("fit", "digits", *options, "--run-dir", str(first))[0] == 0
+    table = Run.open(first).labels()
+    index, truth = table["index"].to_numpy()[:30], table["truth"].to_numpy()[:30]
+    assert index.max() > 120  # of the source, not of the subset
+    lines = [f"{row},{label}" for row, label in zip(index, truth, strict=True)]
+    answers = tmp_path / "answers.csv"
+    answers.write_text("\n".join(["row,label", *lines]) + "\n")
+    kept = ("--verified", str(answers), "--run-dir", str(second), "--json")
+    code, out, err = run_cli("fit", "digits", *options, *kept)
+    assert code == 0, err
+    proof = json.loads(out)["certificate"]
+    assert proof["verified"] == 30
+    assert Run.open(second).labels()["corrected"].to_pylist()[:30] == truth.tolist()
+    told = json.loads((second / "certificate.json").read_text())
+    assert told["answers_by"] == {"answers.csv": "30"}
+    assert told["certificate"]["fixed"] == proof["fixed"] > 5
+    assert "answers chose" in Run.open(second).config()["rule"]["sentence"]
+
+    data, store = open_review(Run.open(first))
+    log = AnswerLog(store, data.n)
+    for row in range(30):
+        log.add(Said(row, int(truth[row]), "Ann"))
+    store.close()
+    kept = ("--verified", str(first), "--run-dir", str(third), "--json")
+    assert json.loads(run_cli("fit", "digits", *options, *kept)[1])["certificate"] == proof
 
 
 def test_a_table_with_text_labels_then_predict_without_them(run_cli, tmp_path):

@@ -118,3 +118,12 @@ def test_the_scale_of_the_pixels_is_that_of_fit():
     model = AdaCorrClassifier(epochs=1).fit(data.images[:100, :, :, None] / 16, data.target[:100])
     with pytest.raises(ValueError, match=r"expected pixels in \[0, 1\], got 0 to 16"):
         model.predict(data.images[:5, :, :, None])
+
+
+def test_verified_rows_keep_their_label():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b"], 60)
+    X = (rng.normal(size=(120, 2)) + np.where(y == "a", -3, 3)[:, None]).astype(np.float32)
+    model = AdaCorrClassifier(epochs=2, method="standard").fit(X, y, verified={3: "b", 70: "a"})
+    assert model.corrected_labels_[[3, 70]].tolist() == ["b", "a"]
+    assert model.correction_.certificate.fixed == 2

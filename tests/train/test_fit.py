@@ -74,6 +74,20 @@ def test_names_in_names_out(blobs, mlp):
     np.testing.assert_array_equal(result.pred_probs, numbers.pred_probs)
 
 
+def test_verified_rows_keep_their_label_and_the_net_is_the_same(blobs, mlp):
+    X, truth, given = blobs
+    said = {int(row): int(truth[row]) for row in np.flatnonzero(given != truth)[:20]}
+    plain = fit(mlp, X, given, method=Standard(), **QUICK)
+    asked = fit(mlp, X, given, method=Standard(), verified=said, **QUICK)
+    assert asked.labels[list(said)].tolist() == list(said.values())
+    assert asked.correction is not None
+    assert asked.correction.certificate is not None
+    assert asked.correction.certificate.fixed == 20
+    np.testing.assert_array_equal(asked.pred_probs, plain.pred_probs)
+    with pytest.raises(InputError, match="verified: expected only where labels are corrected"):
+        fit(mlp, X, given, method=Standard(), verified=said, correct=False, **QUICK)
+
+
 class Secret(Dataset):
     """A dataset that knows the truth and does not tell."""
 

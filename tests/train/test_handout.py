@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adacorr.correction.arrays import Correction
+from adacorr.core.answers import Answers
+from adacorr.core.asking import ask
+from adacorr.correction.arrays import Correction, correct
 from adacorr.train import handout
 from adacorr.train.handout import hand_out, most_wrong_labels, why_not
 
@@ -82,3 +84,40 @@ def test_a_net_that_knows_nothing_changes_nothing():
     f = rng.dirichlet(np.full(K, 2.0), N).astype(np.float32)
     out = hand_out(LABELS, f)
     np.testing.assert_array_equal(out.correction.labels, LABELS)
+
+
+def test_answers_choose_and_their_rows_keep_their_label():
+    """The same as ``correct`` with the same answers."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, K, N)
+    given = np.where(rng.random(N) < 0.2, (truth + 1) % K, truth)
+    f = (0.25 * rng.dirichlet(np.ones(K), N) + 0.75 * np.eye(K)[truth]).astype(np.float32)
+    rows = ask(given, f, n=50, classes=range(K))
+    answers = Answers.of(rows, truth[rows])
+    handed = hand_out(given, f, answers)
+    expected = correct(given, f, classes=range(K), verified=answers)
+    assert handed.withheld == ""
+    assert handed.correction.labels.tolist() == expected.labels.tolist()
+    assert handed.correction.certificate == expected.certificate
+    assert handed.correction.labels[rows].tolist() == truth[rows].tolist()
+
+
+def test_a_withheld_rule_leaves_verified_labels_and_certifies_what_is_done():
+    rng = np.random.default_rng(0)
+    f = rng.dirichlet(np.ones(K), N).astype(np.float32)  # the net knows nothing
+    rows = ask(LABELS, f, n=40, classes=range(K))
+    said = LABELS[rows].copy()
+    said[:9] = f.argmax(axis=1)[rows[:9]]
+    answers = Answers.of(rows, said)
+    always = handout.HandOut(correct(LABELS, f, 0.99, classes=range(K), verified=answers), f, "")
+    assert why_not(LABELS, f, always.correction)
+    kept = handout._answered(handout._withheld(always.correction, LABELS), LABELS, f, answers)
+    wanted = LABELS.copy()
+    wanted[rows] = said
+    assert kept.labels.tolist() == wanted.tolist()
+    assert kept.flipped.tolist() == (wanted != LABELS).tolist()
+    assert kept.to_review is not None
+    assert not kept.to_review[rows].any()
+    assert kept.certificate is not None
+    assert kept.certificate.changes == 0  # by rule
+    assert kept.certificate.fixed == (said != LABELS[rows]).sum()

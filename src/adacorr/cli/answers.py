@@ -1,12 +1,14 @@
-"""``--verified``: a file of answers, or the run on whose review page they were given."""
+"""``--verified``: where answers of people come from, and what the command says of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from adacorr.core.certify import Certificate
     from adacorr.correction.verified import Verified
+    from adacorr.runs.directory import Run
 
 
 def verified_by(path: Path | None, *, by_id: bool = False) -> Verified | None:
@@ -21,3 +23,29 @@ def verified_by(path: Path | None, *, by_id: bool = False) -> Verified | None:
 
         return answers_of(Run.open(path))
     return read_verified(path, by_id=by_id)
+
+
+def keep_certificate(
+    run: Run, certificate: Certificate | None, verified: Path | None, note: str, seed: int = 0
+) -> None:
+    """Write what the answers prove, if there were any, into the run, as JSON and as a page."""
+    if certificate is None or verified is None:
+        return
+    from adacorr.report.certificate import facts, rule_of, write_certificate
+    from adacorr.runs.reader import RunData
+
+    data = RunData.open(run)
+    people = {verified.name: f"{certificate.answers:,}"}
+    write_certificate(run.path, facts(data, certificate, rule_of(data, note), people, seed))
+
+
+def proved(certificate: Certificate | None) -> dict[str, Any] | None:
+    """For a summary as JSON."""
+    return None if certificate is None else certificate.to_dict()
+
+
+def proof_lines(proof: dict[str, Any] | None) -> list[str]:
+    """For a summary as text."""
+    if proof is None:
+        return []
+    return [f"proved             {proof['sentence']}", f"                   ({proof['basis']})"]

@@ -42,18 +42,24 @@ def ask(
     to
         csv: a table to fill in. label-studio: a JSON file of tasks to import.
     verified
-        The answers so far, to go on from there.
+        The answers so far, to go on from there: a file, or a run whose review page was used.
     seed
         Of the random order; the same in every pass.
     normalize
         Accept rows that do not sum to 1.
     """
+    from adacorr.cli.answers import verified_by
     from adacorr.correction.questions import ask_table, write_questions
 
     inputs = table.inputs(source)
     outputs.check(output, *files(inputs), *([] if verified is None else [verified]))
     questions = ask_table(
-        inputs, n, columns=table.request(), verified=verified, rng=seed, normalize=normalize
+        inputs,
+        n,
+        columns=table.request(),
+        verified=verified_by(verified),
+        rng=seed,
+        normalize=normalize,
     )
     write_questions(questions, output, to)
     names = "; ".join(questions.class_names[:8])

@@ -120,7 +120,7 @@ def run(
     from adacorr.cleaning.clean import clean_samples
     from adacorr.cleaning.engine import HERE, Cluster
     from adacorr.cleaning.samples import open_samples
-    from adacorr.cli.answers import verified_by
+    from adacorr.cli.answers import keep_certificate, verified_by
     from adacorr.cli.invocation import command_line
     from adacorr.cli.progress import Steps
     from adacorr.report import write_report
@@ -143,6 +143,8 @@ def run(
             engine=HERE if client is None else Cluster(client),
         )
         assert cleaned.run is not None
+        found = cleaned.correction
+        keep_certificate(cleaned.run, found.certificate, verified, found.note)
         steps("writing the report", 0, 1)
         write_report(cleaned.run)
     finally:
@@ -164,6 +166,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
     """The summary as plain values."""
     from adacorr.cleaning.issues import sentences
     from adacorr.cleaning.samples import shown
+    from adacorr.cli.answers import proved
 
     found, samples = cleaned.correction, cleaned.samples
     names = samples.class_names
@@ -192,7 +195,8 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
         "expected_wrong_changes": found.expected_wrong_flips,
         "noise_rate": found.noise_rate,
         "note": found.note,
-        "warnings": list(getattr(found, "warnings", None) or ()),
+        "warnings": list(found.warnings),
+        "certificate": proved(found.certificate),
         "issues": cleaned.issues.counts(),
         "also": sentences(cleaned.issues, names),
         "most_suspicious": rows,
@@ -207,6 +211,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
 
 def summary_text(s: dict[str, Any]) -> str:
     """The summary in a few lines."""
+    from adacorr.cli.answers import proof_lines
     from adacorr.cli.progress import duration
 
     lines = [
@@ -222,6 +227,7 @@ def summary_text(s: dict[str, Any]) -> str:
         lines.append(f"labels right       {before:.1%} before, {after:.1%} after")
     if s["note"]:
         lines.append(f"note               {s['note']}")
+    lines += proof_lines(s["certificate"])
     lines += [f"warning            {warning}" for warning in s["warnings"]]
     lines += [f"also               {sentence}" for sentence in s["also"]]
     lines += ["", "most suspicious"]

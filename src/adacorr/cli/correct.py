@@ -41,8 +41,8 @@ class RuleOptions:
         Accept rows that do not sum to 1 (tolerance 0.01) and divide them by their sum.
     verified
         Answers of people: a CSV or parquet file with columns row (or id) and label, for example
-        one that adacorr ask wrote. They choose the rule, their rows keep their label, and what
-        they prove is printed.
+        one that adacorr ask wrote, or a run whose review page was used. They choose the rule, their
+        rows keep their label, and what they prove is printed and goes into the run.
     seed
         With --verified: the seed of adacorr ask.
     """
@@ -56,6 +56,7 @@ class RuleOptions:
 
     def settings(self) -> Settings:
         """The same with files read."""
+        from adacorr.cli.answers import verified_by
         from adacorr.correction import Settings
 
         return Settings(
@@ -63,7 +64,7 @@ class RuleOptions:
             _array(self.transition),
             self.max_flip_error,
             self.normalize,
-            self.verified,
+            verified_by(self.verified),
             self.seed,
         )
 
@@ -108,9 +109,11 @@ def correct(
     report
         Also write an HTML report there.
     """
+    from adacorr.cli.answers import keep_certificate
     from adacorr.cli.correct_summary import facts, text
     from adacorr.cli.progress import row_bar
     from adacorr.correction import correct_table
+    from adacorr.runs.directory import Run
 
     inputs = table.inputs(source)
     places = _places(output, dry_run, run_dir, report)
@@ -134,6 +137,9 @@ def correct(
                 command=command_line(),
                 progress=progress,
             )
+        if folder is not None:
+            note = result.summary.get("note") or ""
+            keep_certificate(Run(folder), result.certificate, rule.verified, note, rule.seed)
         if report is not None and folder is not None:
             _report(folder, report)
     printing.result(facts(result, places), text(result, settings, places, dry_run))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from adacorr.cli.fit_plan import (
     refuse_other_method,
     refuse_others,
 )
-from adacorr.cli.fit_summary import summarise, summary_text
+from adacorr.cli.fit_summary import note_of, summarise, summary_text
 from adacorr.cli.invocation import command_line
 from adacorr.cli.options import TEXT, Printing
 from adacorr.cli.outputs import free_run_dir
@@ -29,6 +29,7 @@ from adacorr.runs.directory import add_columns
 from adacorr.train.settings import Settings
 
 if TYPE_CHECKING:
+    from adacorr.core.answers import Answers
     from adacorr.data import Dataset
     from adacorr.train import FitResult
 
@@ -52,6 +53,7 @@ def fit(
     source: Source = WHOLE,
     settings: Annotated[Settings, Parameter(name="*")] = USUAL,
     correct: bool = True,
+    verified: Path | None = None,
     run_dir: Path | None = None,
     resume: Path | None = None,
     printing: Printing = TEXT,
@@ -76,6 +78,10 @@ def fit(
     correct
         Correct the labels, by nets that are trained on parts of the data and predict the rest; with
         --no-correct only a model is trained.
+    verified
+        Answers of people: a CSV or parquet file with columns row (or id) and label, or a run on the
+        same data whose review page was used. They choose the rule, their rows keep their label, and
+        the certificate goes into the run.
     run_dir
         Where to write; default: the first free runs/DATA-METHOD-NUMBER.
     resume
@@ -84,6 +90,7 @@ def fit(
     """
     if resume is not None:
         plan = plan_from_run(resume, net)
+        plan = replace(plan, verified=verified or plan.verified)
         wanted = {"data": data, "net": net, **asdict(source), **asdict(settings)}
         refuse_others(plan, wanted)
         refuse_other_method(plan, method, recipe, set_)
@@ -95,7 +102,7 @@ def fit(
         name = method or ("posterior" if recipe is None else "adacorr")
         chosen = choose_method(name, recipe, set_)
         where = run_dir or free_run_dir(data, chosen.name)
-        plan = Plan(data, source, chosen, net, settings, where, resume=False, correct=correct)
+        plan = Plan(data, source, chosen, net, settings, where, False, correct, verified)
     summary = run(plan, quiet=printing.quiet or not main_rank())
     if main_rank():
         printing.result(summary, summary_text(summary))
@@ -112,6 +119,7 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
     splits = load(plan.data, seed=plan.settings.seed, **plan.source.options())
     data, truth = with_noise(splits.train, plan.source.noise, plan.settings.seed)
     validation = clean_validation(plan, data) or held_out(plan, splits.validation)
+    answers = answers_to(plan, data)
     progress = choose(quiet)
     try:
         for name in data.skipped[:5]:
@@ -124,6 +132,7 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
             **asdict(plan.settings),
             validation=validation or 0.1,
             correct=plan.correct,
+            verified=answers,
             class_names=data.codec,
             run_dir=plan.run_dir,
             resume=plan.resume,
@@ -165,6 +174,14 @@ def held_out(plan: Plan, part: Dataset | None) -> tuple[Any, NDArray[np.int64]] 
     return part.features, part.labels
 
 
+def answers_to(plan: Plan, data: Dataset) -> Answers | None:
+    """What people said of the samples that the run takes."""
+    from adacorr.cli.answers import verified_by
+
+    said = verified_by(plan.verified, by_id=data.ids is not None)
+    return said and said.among(len(data), data.codec, rows=data.rows, ids=data.ids)
+
+
 def label_accuracy(end: Any, truth: NDArray[np.int64]) -> dict[str, float]:
     rows = end.train_index
     return {"label_accuracy": float((end.labels[rows] == truth[rows]).mean())}
@@ -183,6 +200,7 @@ def notes(plan: Plan, data: Dataset) -> dict[str, dict[str, Any]]:
             "source_sha256": source_digest([path]) if path.is_file() else None,
             "seed": plan.settings.seed,
             "feature_names": data.feature_names,
+            "verified": plan.verified and str(plan.verified.resolve()),
             **asdict(plan.source),
         },
     }
@@ -197,6 +215,7 @@ def finish(
     seconds: float,
 ) -> dict[str, Any]:
     """Add the truth for scoring and the user's ids, write the report, sum up."""
+    from adacorr.cli.answers import keep_certificate
     from adacorr.report import write_report
 
     assert result.run is not None
@@ -205,6 +224,9 @@ def finish(
         known = {"index": rows, "id": data.ids, "content": _contents(plan, data), "truth": truth}
         columns = {name: array for name, array in known.items() if array is not None}
         add_columns(result.run.file("labels.parquet"), columns)
+        if result.correction is not None:
+            proof, note = result.correction.certificate, note_of(result) or ""
+            keep_certificate(result.run, proof, plan.verified, note)
         write_report(result.run)
     return summarise(plan, data, truth, test, result, seconds)
 

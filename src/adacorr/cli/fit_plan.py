@@ -73,6 +73,7 @@ class Plan:
     run_dir: Path
     resume: bool
     correct: bool = True
+    verified: Path | None = None
 
 
 def choose_method(name: str, recipe: str | None, assignments: tuple[str, ...]) -> Method:
@@ -131,6 +132,7 @@ def plan_from_run(path: Path, net: str | None = None) -> Plan:
         run_dir=path,
         resume=True,
         correct=bool(run.table("correct")),
+        verified=Path(str(data["verified"])) if data.get("verified") else None,
     )
 
 

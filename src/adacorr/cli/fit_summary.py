@@ -22,6 +22,8 @@ def summarise(
     seconds: float,
 ) -> dict[str, Any]:
     """The outcome as plain values; accuracies where the truth is known."""
+    from adacorr.cli.answers import proved
+
     selected, found = result.history[result.selected_epoch - 1], result.correction
     summary: dict[str, Any] = {
         "run": str(plan.run_dir),
@@ -36,6 +38,7 @@ def summarise(
         "noise_rate_interval": None if found is None else found.noise_rate_interval,
         "note": note_of(result),
         "warnings": [] if found is None else list(found.warnings),
+        "certificate": None if found is None else proved(found.certificate),
         "skipped": len(data.skipped),
         "seconds": round(seconds, 1),
     }
@@ -58,6 +61,7 @@ def note_of(result: FitResult) -> str | None:
 
 def summary_text(s: dict[str, Any]) -> str:
     """The summary in a few lines."""
+    from adacorr.cli.answers import proof_lines
     from adacorr.cli.progress import duration
 
     share = s["labels_changed"] / s["samples"]
@@ -72,6 +76,7 @@ def summary_text(s: dict[str, Any]) -> str:
         lines.append(f"expected wrong     {s['expected_wrong_changes']:,.0f} of the changes")
     if interval := s["noise_rate_interval"]:
         lines.append("wrong labels       between {:.1%} and {:.1%}".format(*interval))
+    lines += proof_lines(s["certificate"])
     lines += [f"warning            {sentence}" for sentence in s["warnings"]]
     if "label_accuracy_after" in s:
         before, after = s["label_accuracy_before"], s["label_accuracy_after"]

@@ -11,8 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from adacorr.core.answers import encode_answers
 from adacorr.core.validation import InputError
 from adacorr.data.arrays import check_features, in_unit_range
+from adacorr.labels import Codec
 from adacorr.train.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : (K,) the class labels, sorted.
     corrected_labels_ : (N,) the labels after correction, by nets that did not learn from the row.
+    correction_ : :class:`adacorr.Correction`, what was decided for each row and why (classes as
+        places in ``classes_``); with answers of people also what these prove.
     pred_probs_ : (N, K) what the model says of the training samples.
     history_ : one dict per epoch.
     model_ : the trained model.
@@ -80,14 +84,18 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
         self.validation = validation
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any):
-        """Train on (N, ...) samples and their possibly wrong labels (N,)."""
+    def fit(self, X: Any, y: Any, verified: Any = None):
+        """Train on (N, ...) samples and their possibly wrong labels (N,).
+
+        `verified` is what people said of single rows, as in :func:`adacorr.correct`.
+        """
         fit, methods = _import_torch()
         X, y = validate_data(self, X, y, dtype=_DTYPES, allow_nd=True)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError("y: expected at least 2 classes, got 1 class")
+        codec = Codec(tuple(map(str, self.classes_.tolist())), self.classes_)
         self._unit = in_unit_range(X)
         result = fit(
             self.net,
@@ -100,8 +108,10 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
             weight_decay=self.weight_decay,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             validation=self.validation,
+            verified=encode_answers(verified, len(codes), codec),
         )
         self.corrected_labels_ = self.classes_[result.labels]
+        self.correction_ = result.correction
         self.pred_probs_ = result.pred_probs
         self.history_ = result.history
         self.model_ = result.model

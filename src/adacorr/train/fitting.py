@@ -19,6 +19,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.streams import SPLIT, numbers
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction
@@ -93,6 +94,7 @@ def fit(
     mixed_precision: Literal["no", "bf16"] = Settings.mixed_precision,
     validation: Validation = 0.1,
     correct: bool = True,
+    verified: Any = None,
     class_names: Sequence[str] | Codec | None = None,
     run_dir: str | Path | None = None,
     resume: bool = False,
@@ -117,6 +119,8 @@ def fit(
     correct : correct the labels as well: further nets of this kind are trained on parts of the data
         and predict the rest, which takes about as long again (four times with few rows). False
         trains only.
+    verified : what people said of single rows, as in :func:`adacorr.correct`: it chooses the rule
+        of the correction, and its rows get the verified label. Nothing is trained on it.
     class_names : K names, or the codec of the labels; by default ``data.class_names`` or what
         `labels` holds.
     run_dir : where to write the run; without it nothing is written and nothing can be resumed.
@@ -142,6 +146,9 @@ def fit(
     if isinstance(net, nn.Module) and method.twins:
         raise InputError(f"net: expected a factory k -> module for {method.name}, got a module")
     given = read_labels(data, labels, class_names)
+    answers = encode_answers(verified, len(given.codes), given.codec)
+    if answers and not correct:
+        raise InputError("verified: expected only where labels are corrected, got correct=False")
     ranks = Ranks(mixed_precision)
     samples = getattr(data, "features", data)
     with torch.random.fork_rng(), _deterministic():
@@ -156,14 +163,14 @@ def fit(
             if resume:
                 raise InputError("resume: expected run_dir to resume from, got none")
             engine.run(lambda _: None)
-            return _finish(engine, given, None, correct)
+            return _finish(engine, given, None, correct, answers)
         asked = {"correct": {"delta": "auto"}} if correct else {}
         extra = {**(config or {}), **asked}
         writer = RunWriter(Path(run_dir), engine, given.codec.names, net, extra)
         with locked(Path(run_dir)) if ranks.first else nullcontext():
             writer.begin(resume, (progress or Silent()).log)
             engine.run(lambda _: writer.after_epoch())
-            return _finish(engine, given, writer, correct)
+            return _finish(engine, given, writer, correct, answers)
 
 
 def default_method(net: NetLike) -> Method:
@@ -296,12 +303,14 @@ def net_factory(net: NetLike, shape: tuple[int, ...]) -> Callable[[int], nn.Modu
 # -- the end -------------------------------------------------------------------------------------
 
 
-def _finish(engine: Engine, given: Encoded, writer: RunWriter | None, correct: bool) -> FitResult:
+def _finish(
+    engine: Engine, given: Encoded, writer: RunWriter | None, correct: bool, answers: Answers
+) -> FitResult:
     """Weights and probabilities of the selected epoch; the labels by the rule."""
     state, job = engine.state, engine.job
     state.model.load_weights(state.best_weights)
     pred_probs = engine.predict_rows(job.feed, np.arange(len(job.labels))).cpu().numpy()
-    handed = _hand_out(engine) if correct else None
+    handed = _hand_out(engine, answers) if correct else None
     codes = job.labels if handed is None else handed.correction.labels
     val = np.setdiff1d(np.arange(len(codes)), job.train)
     run = writer.finish(pred_probs, val, handed) if writer is not None else None
@@ -320,9 +329,9 @@ def _finish(engine: Engine, given: Encoded, writer: RunWriter | None, correct: b
     )
 
 
-def _hand_out(engine: Engine) -> HandOut:
+def _hand_out(engine: Engine, answers: Answers) -> HandOut:
     f = out_of_fold(engine.job, engine.make_net, engine.settings, engine.ranks, engine.progress)
-    handed = hand_out(engine.job.labels, f)
+    handed = hand_out(engine.job.labels, f, answers)
     if handed.withheld:
         engine.progress.log(f"no label is changed: {handed.withheld}")
     return handed

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.core.answers import Answers
+from adacorr.core.asking import is_disputed
+from adacorr.core.certify import Tally, certify
 from adacorr.correction.arrays import Correction, correct
 
 CHANCE_ERRORS = 4  # standard errors by which a net must beat naming the largest class
@@ -29,21 +32,29 @@ class HandOut:
     withheld: str
 
 
-def hand_out(labels: NDArray[np.int64], pred_probs: NDArray[np.float32]) -> HandOut:
+def hand_out(
+    labels: NDArray[np.int64], pred_probs: NDArray[np.float32], answers: Answers | None = None
+) -> HandOut:
     """The labels corrected by ``adacorr.correct``, unless that could do more harm than good.
 
     Parameters
     ----------
     labels : (N,) class indices as given.
     pred_probs : (N, K) by nets that did not learn from the row.
+    answers : of people. They choose the rule, and their rows get their label, whatever becomes of
+        the other changes.
 
     >>> clean = hand_out(np.arange(200) % 2, np.eye(2, dtype=np.float32)[np.arange(200) % 2])
     >>> clean.correction.n_flipped, clean.withheld
     (0, '')
     """
-    found = correct(labels, pred_probs, classes=range(pred_probs.shape[1]))
+    said = answers or Answers.of([], [])
+    found = correct(labels, pred_probs, classes=range(pred_probs.shape[1]), verified=said)
     reason = why_not(labels, pred_probs, found) if found.n_flipped else ""
-    return HandOut(_withheld(found, labels) if reason else found, pred_probs, reason)
+    if not reason:
+        return HandOut(found, pred_probs, "")
+    kept = _withheld(found, labels)
+    return HandOut(_answered(kept, labels, pred_probs, said) if said else kept, pred_probs, reason)
 
 
 def why_not(labels: NDArray[np.int64], pred_probs: NDArray[np.floating], found: Correction) -> str:
@@ -101,4 +112,21 @@ def _withheld(found: Correction, labels: NDArray[np.int64]) -> Correction:
         confidence=sure,
         expected_wrong_flips=None if missed is None else 0.0,
         expected_missed_errors=missed,
+    )
+
+
+def _answered(
+    kept: Correction, labels: NDArray[np.int64], pred_probs: NDArray[np.float32], said: Answers
+) -> Correction:
+    """With the labels that people named, and what their answers prove of leaving the rest alone."""
+    known = np.isin(np.arange(len(labels)), said.definite.rows)
+    new, size = said.applied(labels), kept.certificate.family_size if kept.certificate else 1
+    tally = Tally.of(labels, labels, is_disputed(labels, pred_probs), said)
+    return replace(
+        kept,
+        labels=new,
+        flipped=new != labels,
+        to_review=None if kept.to_review is None else kept.to_review & ~known,
+        confidence=None if kept.confidence is None else np.where(known, 1.0, kept.confidence),
+        certificate=certify(tally, family_size=size),
     )

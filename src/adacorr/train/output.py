@@ -19,7 +19,7 @@ from torch import nn
 from adacorr._version import __version__
 from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
-from adacorr.correction.rundir import sentence
+from adacorr.correction.rundir import ANSWERED, sentence
 from adacorr.files import atomic, sync
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.manifest import FILES, seal, unseal
@@ -146,7 +146,8 @@ class RunWriter:
         rule = {"sentence": NO_RULE, "decision": "the net of the selected epoch"}
         if handed is not None:
             found = handed.correction
-            rule = {"sentence": sentence("auto"), "decision": PREDICTED_BY}
+            said = sentence("auto") if found.certificate is None else ANSWERED
+            rule = {"sentence": said, "decision": PREDICTED_BY}
             interval = found.noise_rate_interval
             withheld = f"no label is changed: {handed.withheld}" if handed.withheld else ""
             result |= {
