@@ -149,7 +149,9 @@ def _choose(
     if not stop and meter.shown and meter.low > DENIED * (rate if acts else 0.0):
         return _by_difficulty(by_class, meter, labels, f, opposed)
     if acts:
-        return _by_class(by_class, rate, labels, f)
+        rule = _by_class(by_class, rate, labels, f)
+        if meter.shown or rule.interval[0] > 0:
+            return rule
     return _open(by_class, meter, opposed, len(labels))
 
 

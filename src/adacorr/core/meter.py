@@ -102,7 +102,7 @@ def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating]) -> Meter:
     if len(opposed) < TENTHS:
         return Meter(False)
     tenth = _tenths(predicted, f[rows, predicted])
-    rank = (f[opposed] > own[opposed, None]).sum(axis=1)
+    rank = (f[opposed] > own[opposed, None]).sum(axis=1)  # a tie, zeros say, is not proved far
     far = rank > max(1, round((k - 1) / 3))
     size = np.bincount(tenth, minlength=TENTHS)
     counts = Counts(
@@ -110,9 +110,7 @@ def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating]) -> Meter:
         np.bincount(tenth[opposed], far, minlength=TENTHS).astype(np.float64),
     )
     sure, hard = counts.far_share(slice(0, 5)), counts.far_share(slice(7, 10))
-    spread = np.hypot(counts.error(slice(0, 5)), counts.error(slice(7, 10)))
-    above = sure - NEAR_MISS_MOST > PROOF * counts.error(slice(0, 5))
-    if not (above and sure - hard > PROOF * spread):
+    if not counts.proof():
         return Meter(False, far_sure=sure, far_hard=hard)
     wrong, least = counts.wrong_share(NEAR_MISS), counts.wrong_share(NEAR_MISS_MOST)
     _, odds = best_other(labels[opposed], f[opposed])
@@ -137,6 +135,19 @@ class Counts:
         n = self.opposed[tenths].sum() + 4
         share = (self.far[tenths].sum() + 2) / n
         return float(np.sqrt(share * (1 - share) / n))
+
+    def proof(self) -> bool:
+        """Whether sure rows have more far labels than model errors explain, and than hard rows.
+
+        Few wrong labels show in the surest tenth alone; a few more only in a larger part.
+        """
+        hard = slice(7, 10)
+        return any(
+            self.far_share(sure) - NEAR_MISS_MOST > PROOF * self.error(sure)
+            and self.far_share(sure) - self.far_share(hard)
+            > PROOF * np.hypot(self.error(sure), self.error(hard))
+            for sure in (slice(0, 1), slice(0, SURE_TENTHS), slice(0, 5))
+        )
 
     def noise_share(self) -> float:
         """The far share of wrong labels: the largest among the surest one, two, three tenths.
