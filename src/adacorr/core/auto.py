@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from adacorr.core.by_class import ClassNoiseRule, fit_by_class
 from adacorr.core.inputs import input_warnings
-from adacorr.core.lrt import Decision
-from adacorr.core.meter import Array, Meter, best_other, read_meter, sigmoid
+from adacorr.core.lrt import Decision, decided
+from adacorr.core.meter import Array, Meter, best_other, log_odds, read_meter, sigmoid
 from adacorr.core.readings import (
     Reading,
     both_readings,
@@ -82,37 +82,32 @@ class AutoRule:
         """Suggest another label where it is more probable than the given one."""
         if self.ground is Ground.CLASSES:
             return self.by_class.decide(labels, pred_probs)
-        wrong, other = np.empty(len(labels)), np.empty(len(labels), np.int64)
+        n = len(labels)
+        wrong, other, odds = np.empty(n), np.empty(n, np.int64), np.empty(n)
         step = max(1, _CHUNK_ELEMENTS // pred_probs.shape[1])
-        for start in range(0, len(labels), step):
+        for start in range(0, n, step):
             part = slice(start, start + step)
-            other[part], wrong[part] = self._suspicion(labels[part], pred_probs[part])
-        flipped = wrong > 0.5
-        suggested = np.where(flipped, other, labels)
-        if self.ground is not Ground.DIFFICULTY:
-            unknown = np.full(len(labels), np.nan)
-            review = None if self.max_flip_error is None else np.zeros(len(labels), bool)
-            return Decision(suggested, np.ones(len(labels)), flipped, unknown, review, wrong, other)
-        ratio = np.where(flipped, (1 - wrong) / np.maximum(wrong, 1e-300), 1.0)
-        confidence = np.where(flipped, wrong, 1 - wrong)
-        if self.max_flip_error is None:
-            return Decision(suggested, ratio, flipped, confidence, None, wrong, other)
-        review = flipped & (1 - wrong >= self.max_flip_error)
-        confidence = np.where(review, 1 - wrong, confidence)
-        return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
+            other[part], odds[part], wrong[part] = self._suspicion(labels[part], pred_probs[part])
+        limit = self.max_flip_error
+        withheld = None if limit is None else 1 - wrong >= limit
+        if self.ground is Ground.DIFFICULTY:
+            return decided(labels, other, wrong > 0.5, 1 - wrong, wrong, wrong, withheld)
+        unknown, kept = np.full(n, np.nan), np.zeros(n, bool)
+        decision = decided(labels, other, kept, unknown, unknown, wrong, withheld)
+        return replace(decision, ratio=np.exp(-np.maximum(odds, 0)))  # nothing acts on it
 
     def _suspicion(
         self, labels: NDArray[np.int64], f: NDArray[np.floating]
-    ) -> tuple[NDArray[np.int64], Array]:
-        """The best other class, and P(given label is wrong)."""
+    ) -> tuple[NDArray[np.int64], Array, Array]:
+        """The best other class, its log odds against the given one, and P(given is wrong)."""
         other, odds = best_other(labels, f)
         if self.ground is Ground.DIFFICULTY:
             assert self.meter.line is not None
-            return other, self.meter.line(odds)
+            return other, odds, self.meter.line(odds)
         if self.ground is Ground.OPEN:  # the model as it is, and as calibrated to the labels
             own = self.by_class.clean(f)[labels, np.arange(len(labels))]
-            odds = (odds + np.log((1 - own + 1e-12) / (own + 1e-12))) / 2
-        return other, np.minimum(EVEN * sigmoid(odds), EVEN)
+            return other, odds, EVEN * sigmoid((odds + log_odds(1 - own)) / 2)
+        return other, odds, EVEN * sigmoid(odds)
 
 
 def fit_auto(

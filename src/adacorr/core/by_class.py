@@ -46,7 +46,8 @@ from adacorr.core.calibration import (
     posterior,
     softmax,
 )
-from adacorr.core.lrt import Decision
+from adacorr.core.lrt import Decision, decided
+from adacorr.core.meter import log_odds, sigmoid
 from adacorr.core.noise import uniform
 from adacorr.core.sampling import priority, sample_rows
 
@@ -126,6 +127,7 @@ class ClassNoiseRule:
     max_flip_error : flips whose probability of being wrong reaches this are withheld for review.
     summary : plain values that describe the fit.
     blind : the fit says nothing about the labels at all; every confidence is then NaN.
+    shift : of the log odds that rank the rows, see `_suspicion`.
     """
 
     T: Array
@@ -137,6 +139,7 @@ class ClassNoiseRule:
     max_flip_error: float | None = None
     summary: dict[str, Any] = field(default_factory=dict)
     blind: bool = False
+    shift: float = 0.0
 
     def posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
         """(N, K): P(true = j | x, given label)."""
@@ -153,9 +156,12 @@ class ClassNoiseRule:
         return softmax(logits + self.bias[:, None])
 
     def _posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
-        if len(labels) == 1:
-            return self._posterior(labels.repeat(2), pred_probs.repeat(2, axis=0))[:, :1]
-        eta = self.clean(pred_probs)
+        return self._given(labels, self.clean(pred_probs))
+
+    def _given(self, labels: NDArray[np.int64], eta: Array) -> Array:
+        """(K, N): P(true = j | x, given label) from eta, which is used up."""
+        if len(labels) == 1:  # as in `clean`
+            return self._given(labels.repeat(2), eta.repeat(2, axis=1))[:, :1]
         if np.any(self.model_error):
             top = eta.argmax(axis=0)
             error = np.broadcast_to(self.model_error, len(self.T))
@@ -172,31 +178,35 @@ class ClassNoiseRule:
     def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
         """Suggest the most probable true label; the ratio is P(given) / P(suggested)."""
         n, k = pred_probs.shape
-        suggested, own, top = labels.astype(np.int64), np.empty(n), np.empty(n)
+        own, best, even = np.empty(n), np.empty(n), np.empty(n)
         other = np.empty(n, np.int64)
         step = max(1, _CHUNK_ELEMENTS // k)
         for start in range(0, n, step):
             part = slice(start, start + step)
-            y = labels[part]
-            p = self._posterior(y, pred_probs[part])
-            rows = np.arange(len(y))
+            y, rows = labels[part], np.arange(len(labels[part]))
+            eta = self.clean(pred_probs[part])
+            even[part] = 1 - eta[y, rows]
+            p = self._given(y, eta)
             own[part] = p[y, rows]
             p[y, rows] = -1
             other[part] = p.argmax(axis=0)
-            best = p[other[part], rows]
-            change = (best > own[part]) & self.active
-            top[part] = np.where(change, best, own[part])
-            suggested[part][change] = other[part][change]
-        flipped = suggested != labels
-        ratio = np.divide(own, top, out=np.ones(n), where=flipped)
-        wrong = 1 - own
+            best[part] = p[other[part], rows]
+        flipped = (best > own) & self.active
+        wrong = self._suspicion(own, even, flipped)
         if self.blind:
-            top[:] = own[:] = np.nan
-        if self.max_flip_error is None:
-            return Decision(suggested, ratio, flipped, top, None, wrong, other)
-        review = flipped & (1 - top >= self.max_flip_error)
-        confidence = np.where(review, own, top)
-        return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
+            own[:] = best[:] = np.nan
+        withheld = None if self.max_flip_error is None else 1 - best >= self.max_flip_error
+        return decided(labels, other, flipped, own, best, wrong, withheld)
+
+    def _suspicion(self, own: Array, even: Array, flipped: NDArray[np.bool_]) -> Array:
+        """P(given is wrong), for a ranking: between the fitted targets of noise and any targets.
+
+        T rests on few rows and is trusted half: the log odds under T and under "as likely any
+        class" are averaged, and shifted so that they add up to the noise rate. A change stays more
+        likely wrong than not, what is kept does not.
+        """
+        wrong = sigmoid(self.shift + (log_odds(1 - own) + log_odds(even)) / 2)
+        return np.where(flipped, np.maximum(wrong, 0.5), np.minimum(wrong, 0.5))
 
 
 def _flip_targets(T: Array) -> Array:
@@ -357,8 +367,12 @@ def _judge(
     has more and the fit leaves next to none of them, the model does not know that class.
     """
     n, k = pred_probs.shape
-    wrong = 1 - rule._posterior(labels, pred_probs)[labels, np.arange(n)]
+    rows = np.arange(n)
+    clean = rule.clean(pred_probs)
+    even = 1 - clean[labels, rows]
+    wrong = 1 - rule._given(labels, clean)[labels, rows]
     rate = float(wrong.mean())
+    shift = _shift_to((log_odds(wrong) + log_odds(even)) / 2, rate)
     share = np.bincount(labels, minlength=k) / n
     guessing = float((n * share * np.log(np.maximum(share, 1e-300))).sum())
     gone = (eta.mean(axis=1) < GONE * share) & (share > STRAY / (k - 1)) & (n * share >= KNOWN_ROWS)
@@ -375,7 +389,20 @@ def _judge(
     noise_rate = None if verdict.blind else rate
     summary = {"rule": "auto", "noise_rate": noise_rate, "note": verdict.value.format(rate)}
     active = verdict is Verdict.NOISE
-    return replace(rule, active=active, blind=verdict.blind, summary=summary)
+    return replace(rule, active=active, blind=verdict.blind, summary=summary, shift=shift)
+
+
+def _shift_to(odds: Array, rate: float) -> float:
+    """The number that, added to log odds, makes their probabilities average to `rate`.
+
+    >>> round(_shift_to(np.zeros(3), 0.5), 3)
+    0.0
+    """
+    low, high = -30.0, 30.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sigmoid(odds + middle).mean() > rate else (middle, high)
+    return (low + high) / 2
 
 
 def _fit_map(

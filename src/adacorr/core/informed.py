@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from adacorr.core.answers import Answers
 from adacorr.core.auto import AutoRule, Ground
-from adacorr.core.lrt import Decision
+from adacorr.core.lrt import Decision, decided
 from adacorr.core.meter import Array, Line, best_other, sigmoid
 
 MEMBERS = 12  # thresholds of the family, at quantiles of the score
@@ -90,15 +90,10 @@ class InformedRule:
             other[part], score[part] = score_rows(
                 self.base, self.order, labels[part], pred_probs[part]
             )
-        wrong, flipped = self.line(score), score > self.threshold
-        suggested = np.where(flipped, other, labels)
-        ratio = np.where(flipped, np.minimum((1 - wrong) / np.maximum(wrong, 1e-300), 1), 1.0)
-        confidence = np.where(flipped, wrong, 1 - wrong)
-        if self.applied is None:
-            return Decision(suggested, ratio, flipped, confidence, None, wrong, other)
-        review = flipped & (score <= self.applied)
-        confidence = np.where(review, 1 - wrong, confidence)
-        return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
+        right = self.line(score)
+        withheld = None if self.applied is None else score <= self.applied
+        flipped = score > self.threshold
+        return decided(labels, other, flipped, 1 - right, right, right, withheld)
 
 
 def score_rows(

@@ -48,6 +48,36 @@ def _columnwise(merge: Callable[[list[NDArray[Any]]], Any], parts: Sequence[Deci
     return Decision(**columns)
 
 
+def decided(
+    labels: NDArray[np.int64],
+    other: NDArray[np.int64],
+    flipped: NDArray[np.bool_],
+    own: NDArray[np.float64],
+    best: NDArray[np.float64],
+    wrong: NDArray[np.float64],
+    withheld: NDArray[np.bool_] | None = None,
+) -> Decision:
+    """What a rule with probabilities says: change to `other` where flipped and not withheld.
+
+    Parameters
+    ----------
+    own, best : P(the given label is right), P(the other class is).
+    wrong : the suspicion of each row.
+    withheld : changes that are left for a person; None where no limit was set.
+
+    >>> own, best = np.array([0.2, 0.9]), np.array([0.8, 0.1])
+    >>> zero, one = np.zeros(2, np.int64), np.ones(2, np.int64)
+    >>> decision = decided(zero, one, best > own, own, best, 1 - own)
+    >>> decision.suggested.tolist(), decision.ratio.tolist(), decision.confidence.tolist()
+    ([1, 0], [0.25, 1.0], [0.8, 0.9])
+    """
+    ratio = np.divide(own, best, out=np.ones(len(labels)), where=flipped & (own < best))
+    applied = flipped if withheld is None else flipped & ~withheld
+    review = None if withheld is None else flipped & withheld
+    sure = np.where(applied, best, own)
+    return Decision(np.where(flipped, other, labels), ratio, applied, sure, review, wrong, other)
+
+
 class Rule(Protocol):
     """A fitted correction rule: the same rows give the same decisions in any batch."""
 

@@ -75,6 +75,11 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-np.clip(x, -60, 60)))
 
 
+def log_odds(p: Array) -> Array:
+    """The inverse of :func:`sigmoid`, finite at 0 and 1."""
+    return np.log(p + _TINY) - np.log(1 - p + _TINY)
+
+
 def best_other(
     labels: NDArray[np.int64], f: NDArray[np.floating]
 ) -> tuple[NDArray[np.int64], Array]:
