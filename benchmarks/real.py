@@ -92,9 +92,11 @@ def texts(file: str, clean: bool = False) -> Stored:
 
     frame = pd.read_csv(root() / "real" / file)
     words = [str(text) for text in frame["text"].tolist()]
+    names = sorted(set(frame["truth"].tolist()))
+    code = {name: i for i, name in enumerate(names)}
     X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(words)
-    truth = np.asarray(frame["truth"], np.int64)
-    labels = truth if clean else np.asarray(frame["label"], np.int64)
+    truth = np.array([code[name] for name in frame["truth"].tolist()])
+    labels = truth if clean else np.array([code[name] for name in frame["label"].tolist()])
     return out_of_fold(LogisticRegression(C=10, max_iter=500), X, labels), labels, truth
 
 

@@ -323,10 +323,10 @@ def test_statistics_merge_in_any_order(problem):
     y, f, _ = problem
     rule = adacorr.correction.arrays.fit_rule(y, f, delta="auto")
     parts = [
-        Stats.of(y[s], rule.decide(y[s], f[s]), 4)
+        Stats.of(y[s], rule.decide(y[s], f[s]), 4, rule.summary)
         for s in (slice(0, 10), slice(10, 1500), slice(1500, 3000))
     ]
-    whole = Stats.of(y, rule.decide(y, f), 4)
+    whole = Stats.of(y, rule.decide(y, f), 4, rule.summary)
     for order in ((0, 1, 2), (2, 0, 1)):
         a, b, c = (parts[i] for i in order)
         merged = a.merge(b.merge(c))

@@ -15,7 +15,7 @@ from adacorr.cleaning.folds import Folds
 from adacorr.cleaning.issues import sentences
 from adacorr.cleaning.samples import Choice, Samples
 from adacorr.core.validation import InputError
-from adacorr.correction.rundir import ANSWERED, sentence
+from adacorr.correction.rundir import ANSWERED, sentence, stated
 from adacorr.data.identity import contents, source_digest
 from adacorr.files import atomic
 from adacorr.runs.directory import Run, write_labels, write_toml
@@ -116,7 +116,6 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
 
     found, samples = cleaned.correction, cleaned.samples
     names, models = samples.class_names, list(cleaned.by_model)
-    interval = found.noise_rate_interval
     return {
         "run": {
             "format": FORMAT,
@@ -152,13 +151,7 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
         "result": {
             "rows": len(samples),
             "flipped": found.n_flipped,
-            "noise_rate": found.noise_rate,
-            "noise_rate_interval": interval and list(interval),
-            "readings": [str(reading) for reading in found.readings] or None,
-            "warnings": list(found.warnings) or None,
-            "expected_wrong_flips": found.expected_wrong_flips,
-            "expected_missed_errors": found.expected_missed_errors,
-            "note": found.note or None,
+            **stated(found),
         },
         "issues": {
             **cleaned.issues.counts(),

@@ -193,6 +193,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
         "notes": list(samples.notes),
         "labels_changed": found.n_flipped,
         "expected_wrong_changes": found.expected_wrong_flips,
+        "expected_wrong_changes_interval": found.expected_wrong_flips_interval,
         "noise_rate": found.noise_rate,
         "note": found.note,
         "warnings": list(found.warnings),
@@ -221,7 +222,9 @@ def summary_text(s: dict[str, Any]) -> str:
         f"labels changed     {s['labels_changed']:,} ({s['labels_changed'] / s['samples']:.1%})",
     ]
     if s["expected_wrong_changes"] is not None and s["labels_changed"]:
-        lines.append(f"expected wrong     {s['expected_wrong_changes']:,.0f} of the changes")
+        low, high = s["expected_wrong_changes_interval"] or (0, s["labels_changed"])
+        wrong = f"{s['expected_wrong_changes']:,.0f} ({low:,.0f} to {high:,.0f}) of the changes"
+        lines.append(f"expected wrong     {wrong}")
     if "label_accuracy_after" in s:
         before, after = s["label_accuracy_before"], s["label_accuracy_after"]
         lines.append(f"labels right       {before:.1%} before, {after:.1%} after")

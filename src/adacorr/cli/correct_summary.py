@@ -22,6 +22,7 @@ def facts(result: TableResult, written: list[str]) -> dict[str, Any]:
         "noise_rate": result.noise_rate,
         "noise_rate_from": result.noise_rate_from,
         "expected_wrong_flips": stats.expected_wrong_flips,
+        "expected_wrong_flips_interval": result.wrong_changes,
         "expected_missed_errors": stats.expected_missed_errors,
         "noise_rate_interval": result.interval,
         "suspects": [
@@ -49,9 +50,10 @@ def text(result: TableResult, settings: Settings, written: list[str], dry_run: b
         lines.append("  (give --n-classes or --classes if there are more)")
     lines.append(_noise_text(result))
     if stats.expected_wrong_flips is not None and stats.expected_missed_errors is not None:
+        low, high = result.wrong_changes or (0, stats.flipped)
         lines.append(
-            f"expected: {stats.expected_wrong_flips:,.0f} of the changes wrong, "
-            f"{stats.expected_missed_errors:,.0f} wrong labels left"
+            f"expected: {stats.expected_wrong_flips:,.0f} of the changes wrong ({low:,.0f} to "
+            f"{high:,.0f}), {stats.expected_missed_errors:,.0f} wrong labels left"
         )
     if settings.max_flip_error is not None:
         lines.append(f"withheld for review: {stats.review:,}")

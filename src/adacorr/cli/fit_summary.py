@@ -34,6 +34,7 @@ def summarise(
         "val_accuracy": selected["val_accuracy"],
         "labels_changed": int((result.labels != data.labels).sum()),
         "expected_wrong_changes": None if found is None else found.expected_wrong_flips,
+        "expected_wrong_changes_interval": found and found.expected_wrong_flips_interval,
         "noise_rate": None if found is None else found.noise_rate,
         "noise_rate_interval": None if found is None else found.noise_rate_interval,
         "note": note_of(result),
@@ -73,7 +74,9 @@ def summary_text(s: dict[str, Any]) -> str:
     if s["note"]:
         lines.append(f"                   {s['note']}")
     if s["expected_wrong_changes"] is not None and s["labels_changed"]:
-        lines.append(f"expected wrong     {s['expected_wrong_changes']:,.0f} of the changes")
+        low, high = s["expected_wrong_changes_interval"] or (0, s["labels_changed"])
+        wrong = f"{s['expected_wrong_changes']:,.0f} ({low:,.0f} to {high:,.0f}) of the changes"
+        lines.append(f"expected wrong     {wrong}")
     if interval := s["noise_rate_interval"]:
         lines.append("wrong labels       between {:.1%} and {:.1%}".format(*interval))
     lines += proof_lines(s["certificate"])

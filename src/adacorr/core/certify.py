@@ -192,6 +192,11 @@ class Certificate:
     changed_rows: Found
 
     @property
+    def wrong_changes_between(self) -> tuple[float, float] | None:
+        """None to `wrong_changes` of the changes, as numbers of labels; None without a limit."""
+        return None if self.wrong_changes is None else (0.0, self.wrong_changes * self.changes)
+
+    @property
     def sentence(self) -> str:
         """What is done and what is proved, in one sentence."""
         low, high = (f"{share:.1%}" for share in self.wrong_before)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 LEARNT_MOST = 4.0  # a model may have learnt three wrong labels for each one that it opposes
 MAJORITY = 0.5  # more wrong labels than that are not thought of, unless the model opposes as many
 CHANGE = 0.1  # of a rate by class: what its fits were off by on labels with known noise
 DOUBT_SHARE = 0.25  # of the model's own errors may pass for noise, or noise for them
+_SMALL = 1e-6
 ANSWERS = 50  # settle two readings on every set tried, see docs/answers.md
 
 Interval = tuple[float, float]
@@ -47,6 +49,44 @@ def interval_open(opposed: float, rows: int) -> Interval:
     """
     most = max(opposed, min(LEARNT_MOST * opposed, MAJORITY))
     return 0.0, float(min(max(most, 1 / rows), 1.0))
+
+
+@dataclass(frozen=True)
+class WrongChanges:
+    """How many of some changes are expected to be wrong; of two parts of the rows they add up.
+
+    Attributes
+    ----------
+    count : the sum of the doubts of the changes.
+    low, high : the same if the noise rate is at the upper or lower end of its interval: the odds
+        of each change move as those of the rate do.
+    """
+
+    count: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    @classmethod
+    def of(cls, confidence: NDArray[np.float64], rate: float, interval: Interval) -> WrongChanges:
+        """Of changes that are right with these probabilities.
+
+        >>> found = WrongChanges.of(np.full(100, 0.8), 0.1, (0.05, 0.15))
+        >>> round(found.count), round(found.low), round(found.high)
+        (20, 14, 35)
+        """
+        odds = confidence / np.maximum(1 - confidence, _SMALL)
+        ends = [end / (1 - end) for end in np.clip([rate, *interval], _SMALL, 1 - _SMALL)]
+        low, high = (float((1 / (1 + odds * end / ends[0])).sum()) for end in (ends[2], ends[1]))
+        return cls(float((1 - confidence).sum()), low, high)
+
+    def merge(self, other: WrongChanges) -> WrongChanges:
+        return WrongChanges(self.count + other.count, self.low + other.low, self.high + other.high)
+
+    def interval(self, changes: int) -> Interval:
+        """With two standard deviations of chance, between none and all of the changes."""
+        chance = 2 * np.sqrt(self.count)
+        low, high = max(self.low - chance, 0.0), min(self.high + chance, changes)
+        return float(low), float(max(high, 0.0))
 
 
 def both_readings(opposed: float) -> tuple[Reading, Reading]:

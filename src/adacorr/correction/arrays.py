@@ -16,7 +16,7 @@ from adacorr.core.informed import Answered, InformedRule, inform
 from adacorr.core.lrt import Decision, Rule, ThresholdRule
 from adacorr.core.meter import best_other
 from adacorr.core.models import mean_probs, models_of
-from adacorr.core.readings import Reading
+from adacorr.core.readings import Reading, WrongChanges
 from adacorr.core.sampling import sample_rows, sample_size
 from adacorr.core.sparse import LargestOnly, fit_top_k, largest
 from adacorr.core.validation import (
@@ -60,6 +60,8 @@ class Correction:
     to_review : flips that `max_flip_error` withheld: not applied, for a person to look at.
     expected_wrong_flips, expected_missed_errors : under "auto", how many of the flips are
         expected to be wrong, and how many wrong labels are expected to remain unchanged.
+    expected_wrong_flips_interval : (low, high) of the former, from the interval of the noise rate
+        and chance; with answers, from the certificate.
     noise_rate : under "auto", the estimated share of wrong labels before correction; None where
         two readings are open.
     noise_rate_interval : (low, high), which the data do not exclude.
@@ -81,6 +83,7 @@ class Correction:
     confidence: NDArray[np.float64] | None = None
     to_review: NDArray[np.bool_] | None = None
     expected_wrong_flips: float | None = None
+    expected_wrong_flips_interval: tuple[float, float] | None = None
     expected_missed_errors: float | None = None
     noise_rate: float | None = None
     noise_rate_interval: tuple[float, float] | None = None
@@ -117,7 +120,9 @@ class Correction:
             low, high = self.noise_rate_interval
             said.append(f"noise rate between {low:.1%} and {high:.1%}")
         if self.expected_wrong_flips is not None:
-            said.append(f"about {self.expected_wrong_flips:,.0f} changes wrong")
+            low, high = self.expected_wrong_flips_interval or (0.0, self.n_flipped)
+            count = self.expected_wrong_flips
+            said.append(f"about {count:,.0f} changes wrong ({low:,.0f} to {high:,.0f})")
         said += [self.note] if self.note else []
         return f"Correction({', '.join([*said, *self.warnings])})"
 
@@ -299,7 +304,12 @@ def _with_proof(
     size = rule.family_size if isinstance(rule, InformedRule) else 1
     certificate = certify(tally, family_size=size)
     result = _result(given, f, rule, with_answers(decision, given.codes, answers), people)
-    return replace(result, certificate=certificate, noise_rate_interval=certificate.wrong_before)
+    return replace(
+        result,
+        certificate=certificate,
+        noise_rate_interval=certificate.wrong_before,
+        expected_wrong_flips_interval=certificate.wrong_changes_between,
+    )
 
 
 def _only(decision: Decision, codes: NDArray[np.int64], judged: NDArray[np.bool_]) -> Decision:
@@ -401,10 +411,16 @@ def _result(
         result = replace(result, readings=rule.readings)
     if decision.confidence is None or summary["noise_rate"] is None:
         return result
-    doubt = 1 - decision.confidence
+    doubt, changes = 1 - decision.confidence, decision.flipped
+    wrong = None
+    if interval is not None:
+        rate, ends = summary["noise_rate"], (interval[0], interval[1])
+        counted = WrongChanges.of(decision.confidence[changes], rate, ends)
+        wrong = counted.interval(int(changes.sum()))
     return replace(
         result,
-        expected_wrong_flips=float(np.nansum(doubt[decision.flipped])),
-        expected_missed_errors=float(np.nansum(doubt[~decision.flipped])),
+        expected_wrong_flips=float(np.nansum(doubt[changes])),
+        expected_wrong_flips_interval=wrong,
+        expected_missed_errors=float(np.nansum(doubt[~changes])),
         noise_rate=summary["noise_rate"],
     )

@@ -16,6 +16,7 @@ from adacorr.core.annotators import Quality
 from adacorr.core.answers import Answers
 from adacorr.core.certify import Tally, tallied
 from adacorr.core.lrt import Decision, Rule
+from adacorr.core.readings import WrongChanges
 from adacorr.core.sparse import DENSE_CLASSES, TopK, TopKRule, check_largest, complete
 from adacorr.core.validation import RowError
 from adacorr.correction.arrays import with_answers
@@ -91,7 +92,7 @@ class Stats:
     rows, flipped, review : how many in all, changed, and withheld for review.
     pairs : how many labels changed from which class to which.
     suspects : the most doubtful rows, most doubtful first.
-    expected_wrong_flips, expected_missed_errors : sums of the rule's own doubt; None without one.
+    wrong, expected_missed_errors : sums of the rule's own doubt; None without one.
     tally : what answers show of the rows; None where nobody was asked.
     quality : how many labels of each annotator are right; None where there is one.
     """
@@ -101,7 +102,7 @@ class Stats:
     review: int = 0
     pairs: PairCounts = field(default_factory=PairCounts)
     suspects: tuple[Suspected, ...] = ()
-    expected_wrong_flips: float | None = None
+    wrong: WrongChanges | None = None
     expected_missed_errors: float | None = None
     tally: Tally | None = None
     quality: Quality | None = None
@@ -113,11 +114,19 @@ class Stats:
             self.review + other.review,
             self.pairs.merge(other.pairs),
             most_doubtful([*self.suspects, *(one.moved(self.rows) for one in other.suspects)]),
-            _add(self.expected_wrong_flips, other.expected_wrong_flips),
+            _merged(self.wrong, other.wrong),
             _add(self.expected_missed_errors, other.expected_missed_errors),
             _merged(self.tally, other.tally),
             _merged(self.quality, other.quality),
         )
+
+    @property
+    def expected_wrong_flips(self) -> float | None:
+        return None if self.wrong is None else self.wrong.count
+
+    @property
+    def expected_wrong_flips_interval(self) -> tuple[float, float] | None:
+        return None if self.wrong is None else self.wrong.interval(self.flipped)
 
     @classmethod
     def of(
@@ -125,15 +134,19 @@ class Stats:
         codes: NDArray[np.int64],
         decision: Decision,
         n_classes: int,
+        summary: Mapping[str, Any],
         tally: Tally | None = None,
         quality: Quality | None = None,
     ) -> Stats:
+        """Of some rows; `summary` is what the rule says of itself."""
         flipped = decision.flipped
         pairs = PairCounts.of(codes[flipped] * n_classes + decision.suggested[flipped])
         wrong = missed = None
         if decision.confidence is not None and not np.isnan(decision.confidence).any():
-            doubt = 1 - decision.confidence
-            wrong, missed = float(doubt[flipped].sum()), float(doubt[~flipped].sum())
+            missed = float((1 - decision.confidence[~flipped]).sum())
+            rate, ends = summary.get("noise_rate"), summary.get("interval")
+            ends = (0.0, 1.0) if rate is None or ends is None else ends
+            wrong = WrongChanges.of(decision.confidence[flipped], rate or 0.5, ends)
         review = 0 if decision.review is None else int(decision.review.sum())
         suspects = most_doubtful(_suspected(codes, decision))
         return cls(
@@ -205,7 +218,8 @@ def correct_source(
             write(done)
             row += batch.num_rows
             k = len(plan.codec.names)
-            yield Stats.of(done.codes, done.decision, k, done.tally, done.quality)
+            about = plan.rule.summary
+            yield Stats.of(done.codes, done.decision, k, about, done.tally, done.quality)
 
 
 def correct_batch(

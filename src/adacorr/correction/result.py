@@ -52,8 +52,17 @@ class TableResult:
     @property
     def interval(self) -> tuple[float, float] | None:
         """(low, high) of the share of wrong labels; None where the rule states none."""
+        if self.certificate is not None:
+            return self.certificate.wrong_before
         found = self.summary.get("interval")
         return None if found is None else (found[0], found[1])
+
+    @property
+    def wrong_changes(self) -> tuple[float, float] | None:
+        """(low, high) of how many changes are wrong; None where the rule states none."""
+        if self.certificate is not None:
+            return self.certificate.wrong_changes_between
+        return self.stats.expected_wrong_flips_interval
 
     def suspects(self) -> list[tuple[int, str, str, float]]:
         """The most doubtful rows: number, given class, other class, P(given label is wrong)."""

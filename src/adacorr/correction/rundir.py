@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adacorr._version import __version__
+from adacorr.correction.arrays import Correction
 from adacorr.correction.process import Corrected, Plan
 from adacorr.correction.result import TableResult
 from adacorr.correction.sinks import open_npy
@@ -137,10 +138,11 @@ def write_config(
             "flipped": stats.flipped,
             "noise_rate": result.noise_rate,
             "noise_rate_from": result.noise_rate_from,
-            "noise_rate_interval": rule.get("interval"),
+            "noise_rate_interval": result.interval and list(result.interval),
             "readings": rule.get("readings"),
             "warnings": rule.get("warnings") or None,
             "expected_wrong_flips": stats.expected_wrong_flips,
+            "expected_wrong_flips_interval": result.wrong_changes and list(result.wrong_changes),
             "expected_missed_errors": stats.expected_missed_errors,
             "note": rule.get("note") or None,
         },
@@ -170,6 +172,21 @@ def _annotators(folder: Path, result: TableResult) -> dict[str, Any]:
         "quality": [person.quality for person in people],
         "standard_error": [person.standard_error for person in people],
         "worst": [person.worst(result.class_names) for person in people],
+    }
+
+
+def stated(found: Correction) -> dict[str, Any]:
+    """What a correction says of the whole, as a run's `result` holds it."""
+    rate, wrong = found.noise_rate_interval, found.expected_wrong_flips_interval
+    return {
+        "noise_rate": found.noise_rate,
+        "noise_rate_interval": rate and list(rate),
+        "readings": [str(reading) for reading in found.readings] or None,
+        "warnings": list(found.warnings) or None,
+        "expected_wrong_flips": found.expected_wrong_flips,
+        "expected_wrong_flips_interval": wrong and list(wrong),
+        "expected_missed_errors": found.expected_missed_errors,
+        "note": found.note or None,
     }
 
 

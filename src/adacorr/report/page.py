@@ -262,7 +262,9 @@ def _expected_wrong(data: RunData, summary: Summary) -> Estimate:
             f"{held_out:,.0f} rows held out of training",
         )
     if stored is not None and stored >= 0:
-        return Estimate(stored, "estimated when the labels were corrected")
+        ends = data.interval("result", "expected_wrong_flips_interval")
+        between = f"; between {ends[0]:,.0f} and {ends[1]:,.0f}" if ends else ""
+        return Estimate(stored, f"estimated when the labels were corrected{between}")
     if summary.expected_wrong is not None:
         return Estimate(summary.expected_wrong, "sum of 1 − confidence over the changed labels")
     return Estimate(None, "this run stores no confidence per label")

@@ -41,12 +41,11 @@ class Found:
 
 def read_found(data: RunData) -> Found:
     """Of the run's configuration and its certificate, if any."""
-    ends = data.section("result").get("noise_rate_interval")
-    known = isinstance(ends, list) and len(ends) == 2 and all(_is_share(end) for end in ends)
+    ends = data.interval("result", "noise_rate_interval")
     return Found(
         warnings=_sentences(data, "result", "warnings"),
         readings=_sentences(data, "result", "readings"),
-        interval=(float(ends[0]), float(ends[1])) if known else None,  # pyright: ignore
+        interval=ends if ends and _is_share(ends[0]) and _is_share(ends[1]) else None,
         issues=_sentences(data, "issues", "sentences"),
         certificate=_certificate(data),
     )

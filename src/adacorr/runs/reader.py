@@ -158,6 +158,15 @@ class RunData:
             return None
         return float(value) if math.isfinite(value) else None
 
+    def interval(self, section: str, key: str) -> tuple[float, float] | None:
+        """Two finite numbers of the configuration in ascending order, or None."""
+        ends = self.section(section).get(key)
+        if not isinstance(ends, list) or len(ends) != 2:
+            return None
+        if not all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends):
+            return None
+        return (float(ends[0]), float(ends[1])) if ends[0] <= ends[1] else None
+
     def metrics(self) -> list[dict[str, float]]:
         """The finite numbers of each epoch's record."""
         try:

@@ -111,6 +111,7 @@ def _withheld(found: Correction, labels: NDArray[np.int64]) -> Correction:
         to_review=review,
         confidence=sure,
         expected_wrong_flips=None if missed is None else 0.0,
+        expected_wrong_flips_interval=None if missed is None else (0.0, 0.0),
         expected_missed_errors=missed,
     )
 

@@ -19,7 +19,7 @@ from torch import nn
 from adacorr._version import __version__
 from adacorr.core.lrt import likelihood_ratio
 from adacorr.core.validation import InputError
-from adacorr.correction.rundir import ANSWERED, sentence
+from adacorr.correction.rundir import ANSWERED, sentence, stated
 from adacorr.files import atomic, sync
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.manifest import FILES, seal, unseal
@@ -148,17 +148,11 @@ class RunWriter:
             found = handed.correction
             said = sentence("auto") if found.certificate is None else ANSWERED
             rule = {"sentence": said, "decision": PREDICTED_BY}
-            interval = found.noise_rate_interval
             withheld = f"no label is changed: {handed.withheld}" if handed.withheld else ""
             result |= {
-                "noise_rate": found.noise_rate,
-                "noise_rate_interval": None if interval is None else list(interval),
+                **stated(found),
                 "noise_rate_from": PREDICTED_BY,
-                "readings": [str(reading) for reading in found.readings] or None,
-                "expected_wrong_flips": found.expected_wrong_flips,
-                "expected_missed_errors": found.expected_missed_errors,
                 "note": withheld or found.note or None,
-                "warnings": list(found.warnings) or None,
             }
         write_toml(self.run.file("config.toml"), {**begun, "rule": rule, "result": result})
 
