@@ -137,6 +137,9 @@ def test_a_larger_family_costs_something():
     one, many = certify(tally), certify(tally, family_size=12)
     assert one.wrong_after < many.wrong_after
     assert one.wrong_before == many.wrong_before
+    alike = certify(tally, family_size=12, agreed_size=1)  # where agreed rows are never changed
+    assert one.wrong_after < alike.wrong_after < many.wrong_after
+    assert alike.wrong_changes == many.wrong_changes
 
 
 # --- simulations ------------------------------------------------------------------------------
@@ -182,7 +185,7 @@ def misses(shrink=1.0, elsewhere=0, deltas=DELTAS, **settings):
             answers = Answers(rows, truth[rows])
             rule = rules[int(np.argmax([(rule[rows] == truth[rows]).sum() for rule in rules]))]
             tally = Tally.of(given, rule, disputed, answers, seed=seed)
-            result = certify(tally, family_size=len(rules))
+            result = certify(tally, family_size=len(rules), agreed_size=1)
             wrong = rule != truth
             wrong[rows] = False
             changes = int((wrong & (rule != given)).sum())

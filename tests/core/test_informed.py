@@ -149,3 +149,23 @@ def test_a_class_reading_that_orders_badly_is_left():
     labels = np.where(rng.random(n) < 0.3, rng.integers(0, k, n), truth)
     result = correct(labels, f, verified=answers(labels, truth, f, 50))
     assert (result.labels == truth).mean() > (f.argmax(axis=1) == truth).mean() - 0.02
+
+
+def test_only_noise_by_class_changes_labels_that_are_the_models_first_choice():
+    labels, truth, f = two_classes(model_right=True)
+    rule = fit_rule(labels, f)
+    rows = ask(labels, f, n=40)
+    informed = inform(rule, labels, f, Answered(labels[rows], f[rows], truth[rows]))
+    assert informed.order is Ground.OPEN
+    assert informed.agreed_size == 1 < informed.family_size
+    flipped = informed.decide(labels, f).flipped
+    assert flipped.any()
+    assert not (flipped & (f.argmax(axis=1) == labels)).any()
+
+
+def test_with_answers_the_interval_of_wrong_changes_is_the_certificates():
+    labels, truth, f = two_classes(model_right=True)
+    result = correct(labels, f, verified=answers(labels, truth, f, 60))
+    proved = result.certificate
+    assert proved.changes > 0
+    assert result.expected_wrong_flips_interval == (0, proved.wrong_changes * proved.changes)

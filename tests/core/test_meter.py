@@ -77,3 +77,19 @@ def test_best_other_is_the_loop():
 
 def test_sigmoid_survives_extremes():
     assert sigmoid(np.array([-1e9, 0, 1e9])) == pytest.approx([0, 0.5, 1])
+
+
+def test_few_wrong_labels_show_among_the_surest_rows_alone():
+    far, opposed = np.full(10, 8.0), np.full(10, 90)
+    counts = Counts(opposed, far)
+    assert not counts.proof()  # as many everywhere: errors of a model
+    far[0] = 36
+    assert counts.proof()
+    assert counts.far_share(slice(0, 5)) < 0.16  # too little to be seen in the surer half
+
+
+def test_a_label_that_ties_with_others_is_not_proved_far():
+    """Zeros of a nearest-neighbour model: which of them is next is not known."""
+    labels, _, f = population(noise=0.1)
+    sharp = np.where(f >= np.sort(f, axis=1)[:, [-2]], f, 0)
+    assert not read_meter(labels, sharp / sharp.sum(axis=1, keepdims=True)).shown

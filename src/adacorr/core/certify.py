@@ -9,7 +9,8 @@ picked by suspicion proves nothing about the rest. "Cannot tell" counts as a wro
 The limits hold whenever one stops asking, as often as one asks (:mod:`adacorr.core.sequences`).
 They also hold for a rule that was chosen by looking at the same answers, if it was chosen among
 `family_size` rules that were settled before the first answer: each of them gets its share of the
-error level (union bound), so it does not matter which one was taken.
+error level, so it does not matter which one was taken. Rules that leave the agreed rows as they are
+share one limit there, and mostly all do.
 """
 
 from __future__ import annotations
@@ -146,9 +147,12 @@ class Found:
         """Rows that no person has settled."""
         return sum(part.size for part in self.parts) - self.wrong - self.right
 
-    def limit(self, alpha: float) -> float:
-        """At most so many of the rows that are left are wrong."""
-        return float(np.clip(most_marked(self.parts, alpha) - self.wrong, 0, self.left))
+    def limit(self, alpha: float, rules: tuple[int, int]) -> float:
+        """At most so many of the rows that are left are wrong, for any of the rules.
+
+        `rules` : how many rules differ among the disputed, and among the agreed rows.
+        """
+        return float(np.clip(most_marked(self.parts, alpha, rules) - self.wrong, 0, self.left))
 
     def grown(self, parts: tuple[Part, ...]) -> Found:
         """After more answers like those before."""
@@ -173,6 +177,7 @@ class Certificate:
         all that name no class.
     confidence : of each statement.
     family_size : number of rules, settled beforehand, among which the answers chose.
+    agreed_size : number of them that differ on agreed rows.
     all_rows, changed_rows : the counts behind the limits.
     """
 
@@ -188,6 +193,7 @@ class Certificate:
     cannot_tell: int
     confidence: float
     family_size: int
+    agreed_size: int
     all_rows: Found
     changed_rows: Found
 
@@ -232,9 +238,10 @@ class Certificate:
         grown = [
             found.grown(_grown(found.parts, rates)) for found in (self.all_rows, self.changed_rows)
         ]
-        alpha = _alpha(self.confidence, self.family_size)
-        after = grown[0].limit(alpha) / self.rows
-        return (grown[1].limit(alpha) / grown[1].left if grown[1].left >= 1 else None), after
+        alpha, rules = 1 - self.confidence, (self.family_size, self.agreed_size)
+        after = grown[0].limit(alpha, rules) / self.rows
+        changes = grown[1].left
+        return (grown[1].limit(alpha, rules) / changes if changes >= 1 else None), after
 
     def more_answers(self, target: float) -> int:
         """How many further answers show `wrong_after` <= `target`, if they go on as before."""
@@ -258,7 +265,13 @@ class Certificate:
         return asdict(self) | {"sentence": self.sentence, "basis": self.basis}
 
 
-def certify(tally: Tally, *, confidence: float = CONFIDENCE, family_size: int = 1) -> Certificate:
+def certify(
+    tally: Tally,
+    *,
+    confidence: float = CONFIDENCE,
+    family_size: int = 1,
+    agreed_size: int | None = None,
+) -> Certificate:
     """The limits that answers give.
 
     Parameters
@@ -267,6 +280,7 @@ def certify(tally: Tally, *, confidence: float = CONFIDENCE, family_size: int = 
     confidence : of each statement on its own.
     family_size : among how many rules the one that is applied was chosen with these answers; all
         of them must have been settled before the first answer.
+    agreed_size : in how many ways these treat the agreed rows; by default each in its own.
 
     >>> given, disputed = np.zeros(1000, np.int64), np.arange(1000) < 100
     >>> rows = np.concatenate([np.flatnonzero(s)[np.argsort(order_key(np.flatnonzero(s)))][:40]
@@ -277,7 +291,8 @@ def certify(tally: Tally, *, confidence: float = CONFIDENCE, family_size: int = 
     'change 60 labels by rule; at most ... of these are wrong; at most ...'
     """
     level = check_number(confidence, "confidence", above=0, below=1)
-    alpha = _alpha(level, check_count(family_size, "family_size", at_least=1))
+    alpha, size = 1 - level, check_count(family_size, "family_size", at_least=1)
+    rules = size, size if agreed_size is None else min(agreed_size, size)
     rows, known = int(tally.sizes.sum()), tally.answer >= 0
     is_change = tally.proposed != tally.given
     wrong, was_wrong = tally.proposed != tally.answer, tally.given != tally.answer
@@ -293,14 +308,15 @@ def certify(tally: Tally, *, confidence: float = CONFIDENCE, family_size: int = 
         changes=left,
         verified=int(known.sum()),
         fixed=int((was_wrong & known).sum()),
-        wrong_changes=changed.limit(alpha) / left if left else None,
-        wrong_after=everything.limit(alpha) / rows,
+        wrong_changes=changed.limit(alpha, rules) / left if left else None,
+        wrong_after=everything.limit(alpha, rules) / rows,
         wrong_before=_before(tally, rows, (1 - level) / 2),
         answers=len(tally.answer),
         counted=int(tally.counted.sum()),
         cannot_tell=int((~known).sum()),
         confidence=level,
-        family_size=family_size,
+        family_size=rules[0],
+        agreed_size=rules[1],
         all_rows=everything,
         changed_rows=changed,
     )
@@ -313,10 +329,6 @@ def _before(tally: Tally, rows: int, alpha: float) -> tuple[float, float]:
     low = max(least_marked(tally.parts(surely), alpha), int(surely.sum()))
     high = min(most_marked(tally.parts(was_wrong), alpha), rows - int((~was_wrong).sum()))
     return low / rows, high / rows
-
-
-def _alpha(confidence: float, family_size: int) -> float:
-    return (1 - confidence) / family_size
 
 
 def _seen(sizes: list[int], count: int) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 One score orders the rows before anybody is asked: the log odds of the best other class against the
 given one, under the reading that the data support. A few thresholds on it, settled with it, make a
 family of rules, each of which changes the rows above its threshold; "change nothing" is one of
-them. The answers choose:
+them. Only the reading by class may change a label that is the model's first choice. The answers
+choose:
 
 1. P(the other class is right rather than the given one) = sigmoid(shift + slope * score), fitted to
    the answers with a prior that states what is believed without them (maximum a posteriori).
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from adacorr.core.answers import Answers
 from adacorr.core.auto import AutoRule, Ground
+from adacorr.core.certify import Certificate, Tally, certify
 from adacorr.core.lrt import Decision, decided
 from adacorr.core.meter import Array, Line, best_other, sigmoid
 
@@ -64,6 +66,7 @@ class InformedRule:
     line : P(the other class is right rather than the given one), by the score.
     threshold : rows whose score is above it are changed; infinity changes nothing.
     family_size : among how many rules, settled beforehand, the answers chose.
+    agreed_size : how many of them differ where the given label is the model's first choice.
     applied : with `max_flip_error`, changes up to this score are withheld; a member of the family
         too, or the limits would not hold for what is applied. None: nothing is withheld.
     """
@@ -73,6 +76,7 @@ class InformedRule:
     line: Line
     threshold: float
     family_size: int
+    agreed_size: int
     summary: dict[str, Any]
     applied: float | None = None
 
@@ -92,8 +96,24 @@ class InformedRule:
             )
         right = self.line(score)
         withheld = None if self.applied is None else score <= self.applied
-        flipped = score > self.threshold
+        may = _open_to_change(self.order, labels, pred_probs, score)
+        flipped = may & (score > self.threshold)
         return decided(labels, other, flipped, 1 - right, right, right, withheld)
+
+
+def proved(rule: Any, tally: Tally) -> Certificate:
+    """What the answers prove of this rule, which they may have chosen."""
+    if isinstance(rule, InformedRule):
+        return certify(tally, family_size=rule.family_size, agreed_size=rule.agreed_size)
+    return certify(tally)
+
+
+def _open_to_change(
+    order: Ground, labels: NDArray[np.int64], f: NDArray[np.floating], score: Array
+) -> NDArray[np.bool_]:
+    """Rows that some member of the family of this order may change."""
+    disputed = f.argmax(axis=1) != labels
+    return disputed | (score > 0) if order is Ground.CLASSES else disputed
 
 
 def score_rows(
@@ -162,12 +182,22 @@ def inform(
         ahead = other.gained - best.gained
         if ahead.sum() > DOUBT * np.sqrt((ahead**2).sum()):
             best = other
-    size = 1 + sum(len(choice.family) for choice in choices)
+    sizes = {choice.order: len(choice.family) for choice in choices}
+    agreed = 1 + sizes.get(Ground.CLASSES, 0)
     answers = int((answered.truth >= 0).sum())
-    summary = _summary(base, best.line, best.scores, best.threshold, answers)
+    summary = _summary(base, best, answers)
     beyond = best.family[best.family >= best.threshold]
     applied = _sure_enough(best.line, beyond, base.max_flip_error)
-    return InformedRule(base, best.order, best.line, best.threshold, size, summary, applied)
+    return InformedRule(
+        base,
+        best.order,
+        best.line,
+        best.threshold,
+        1 + sum(sizes.values()),
+        agreed,
+        summary,
+        applied,
+    )
 
 
 @dataclass(frozen=True)
@@ -177,16 +207,18 @@ class Choice:
     Attributes
     ----------
     order, line, threshold : as in the rule.
-    family, scores : the thresholds of this order, and the scores of the sample.
+    family : the thresholds of this order.
     gained : what the change would gain (1), lose (-1) or leave (0) in each answered row.
+    changes, rate : shares of the rows that are changed, and that are wrong.
     """
 
     order: Ground
     line: Line
     threshold: float
     family: Array
-    scores: Array
     gained: NDArray[np.int64]
+    changes: float
+    rate: float
 
 
 def _choose(
@@ -197,17 +229,19 @@ def _choose(
     answered: Answered,
 ) -> Choice:
     _, scores = score_rows(base, order, labels, f)
-    disputed = (scores > 0) | (f.argmax(axis=1) != labels)
-    family = _family(scores[disputed])
-    other, score = score_rows(base, order, answered.labels, answered.pred_probs)
+    may = _open_to_change(order, labels, f, scores)
+    family = _family(scores[may])
+    given, probs = answered.labels, answered.pred_probs
+    other, score = score_rows(base, order, given, probs)
     gain = (answered.truth == other).astype(int) - (answered.truth == answered.labels)
     line = fit_line(score[gain != 0], gain[gain != 0] > 0, Prior.of(base, order))
-    threshold = _largest_gain(line, scores[disputed], family)
-    known = answered.truth >= 0
+    threshold = _largest_gain(line, scores[may], family)
+    known = (answered.truth >= 0) & _open_to_change(order, given, probs, score)
     if not _stands(gain[known & (score > threshold)], shown=order is not Ground.OPEN):
         threshold = np.inf
     gained = np.where(known & (score > threshold), gain, 0)
-    return Choice(order, line, threshold, family, scores, gained)
+    changes = float((may & (scores > threshold)).mean())
+    return Choice(order, line, threshold, family, gained, changes, float(line(scores).mean()))
 
 
 def _sure_enough(line: Line, family: Array, max_flip_error: float | None) -> float | None:
@@ -272,13 +306,9 @@ def _stands(gain: NDArray[np.int64], *, shown: bool) -> bool:
     return bool(gain.mean() > DOUBT * spread)
 
 
-def _summary(
-    base: AutoRule, line: Line, scores: Array, threshold: float, answers: int
-) -> dict[str, Any]:
-    changes = float((scores > threshold).mean())
-    if np.isfinite(threshold):
-        note = f"chosen by {answers} answers: {changes:.1%} of the labels are changed"
+def _summary(base: AutoRule, choice: Choice, answers: int) -> dict[str, Any]:
+    if np.isfinite(choice.threshold):
+        note = f"chosen by {answers} answers: {choice.changes:.1%} of the labels are changed"
     else:
         note = f"{answers} answers speak against changing labels: nothing is changed"
-    rate = float(line(scores).mean())
-    return {**base.summary, "noise_rate": rate, "note": note, "answers": answers}
+    return {**base.summary, "noise_rate": choice.rate, "note": note, "answers": answers}

@@ -10,9 +10,14 @@ A bet against `s` predicts each next row by a Beta mixture of the rates below `s
 probability to that likelihood is a martingale with mean one if `s` is true, so it exceeds 1/alpha
 with probability at most alpha, ever (Ville). The limit is the largest `s` not excluded. (Waudby-
 Smith and Ramdas 2020, arXiv 2006.04347, whose mixture is over all rates: that gives both limits at
-once, each wider.) Of two sets sampled apart, half of the stake is on both bets one after the other,
-a quarter on each alone; the limit of the sum is the largest sum of two numbers not excluded. Of the
-ways that were tried, this came out tightest over most rates and sample sizes.
+once, each wider.) Of two sets sampled apart, a quarter of the stake is on both bets one after the
+other, a quarter on the first alone and half on the second, which is the larger one here; the limit
+of the sum is the largest sum of two numbers not excluded. Of the splits that were tried, this came
+out tightest over most rates and sample sizes.
+
+Marks that depend on a rule chosen by looking ("wrong after the rule") need a limit that holds for
+all rules at once. The stake is then shared out evenly among the rules, each bet on a set among the
+rules that mark it differently: rules that differ on one set only cost nothing on the other.
 """
 
 from __future__ import annotations
@@ -57,43 +62,47 @@ class Part:
         return Part(self.size, self.seen, self.seen - self.marked)
 
 
-def most_marked(parts: Sequence[Part], alpha: float) -> int:
+def most_marked(parts: Sequence[Part], alpha: float, rules: Sequence[int] | None = None) -> int:
     """Upper limit for the number of marked rows in all parts together (two parts at most).
 
     Parameters
     ----------
     parts : sets without common rows, each sampled in a random order of its own.
     alpha : the chance of ever stating a limit below the truth is at most this.
+    rules : for each part, in how many ways it may have been marked, of which one was then chosen;
+        by default one.
 
     >>> most_marked([Part(1000, 59, 0)], 0.05), most_marked([Part(20, 20, 1)], 0.05)
     (60, 1)
-    >>> most_marked([Part(200, 40, 4), Part(800, 80, 1)], 0.05)
-    98
+    >>> parts = Part(200, 40, 4), Part(800, 80, 1)
+    >>> most_marked(parts, 0.05), most_marked(parts, 0.05, (12, 1))
+    (100, 115)
     """
     check_number(alpha, "alpha", above=0, below=1)
     blank = sum(part.size for part in parts if not part.seen)  # nothing is known of these
-    known = [part for part in parts if part.seen]
+    ways = [1] * len(parts) if rules is None else list(rules)
+    known = [(part, count) for part, count in zip(parts, ways, strict=True) if part.seen]
+    limit = -float(np.log(alpha))
     if len(known) > 2:
         raise InputError(f"parts: expected at most 2 that were looked at, got {len(known)}")
-    if not known:
-        return blank
-    most = _most_of_one if len(known) == 1 else _most_of_two
-    return blank + most(known, -float(np.log(alpha)))
+    if len(known) == 2:
+        both, counts = zip(*known, strict=True)
+        return blank + _most_of_two(both, counts, limit)
+    return blank + sum(_most_of_one(part, limit + float(np.log(count))) for part, count in known)
 
 
 def least_marked(parts: Sequence[Part], alpha: float) -> int:
     """Lower limit for the number of marked rows in all parts together; see :func:`most_marked`.
 
     >>> least_marked([Part(200, 40, 30), Part(800, 80, 1)], 0.05)
-    106
+    105
     """
     size = sum(part.size for part in parts)
     return size - most_marked([part.complement for part in parts], alpha)
 
 
-def _most_of_one(parts: Sequence[Part], limit: float) -> int:
+def _most_of_one(part: Part, limit: float) -> int:
     """Bets win the more the larger the supposed number is, from the observed share on."""
-    (part,) = parts
     low, high = _likeliest(part), _largest(part)
     while low < high:
         grid = _grid(low, high)
@@ -102,7 +111,7 @@ def _most_of_one(parts: Sequence[Part], limit: float) -> int:
     return low
 
 
-def _most_of_two(parts: Sequence[Part], limit: float) -> int:
+def _most_of_two(parts: Sequence[Part], rules: Sequence[int], limit: float) -> int:
     """Largest sum on a grid, narrowed once; between two points of it everything is possible."""
     lows = [_smallest(part) for part in parts]
     highs = [_largest(part) for part in parts]
@@ -113,17 +122,20 @@ def _most_of_two(parts: Sequence[Part], limit: float) -> int:
             for part, low, high in zip(parts, lows, highs, strict=True)
         ]
         ends = [np.append(grid[1:] - 1, high) for grid, high in zip(grids, highs, strict=True)]
-        possible = _bet_on_two(parts, grids) < limit
+        possible = _bet_on_two(parts, grids, rules) < limit
         sums = ends[0][:, None] + ends[1]
         highs = [int(ends[axis][possible.any(axis=1 - axis)].max()) for axis in (0, 1)]
     return int(sums[possible].max())
 
 
-def _bet_on_two(parts: Sequence[Part], numbers: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+def _bet_on_two(
+    parts: Sequence[Part], numbers: Sequence[NDArray[np.int64]], rules: Sequence[int] = (1, 1)
+) -> NDArray[np.float64]:
     """Log winnings against all combinations of numbers."""
     a, b = (_bet(part, marked) for part, marked in zip(parts, numbers, strict=True))
-    alone = np.logaddexp(a[:, None], b) - np.log(4)
-    return np.logaddexp(a[:, None] + b - np.log(2), alone)
+    stakes = np.log([1 / 4 / max(rules), 1 / 4 / rules[0], 1 / 2 / rules[1]])
+    alone = np.logaddexp(a[:, None] + stakes[1], b + stakes[2])
+    return np.logaddexp(a[:, None] + b + stakes[0], alone)
 
 
 def _smallest(part: Part) -> int:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.auto import AutoRule, fit_auto
-from adacorr.core.certify import Certificate, certify, tallied
-from adacorr.core.informed import Answered, InformedRule, inform
+from adacorr.core.certify import Certificate, tallied
+from adacorr.core.informed import Answered, InformedRule, inform, proved
 from adacorr.core.lrt import Decision, Rule, ThresholdRule
 from adacorr.core.meter import best_other
 from adacorr.core.models import mean_probs, models_of
@@ -301,8 +301,7 @@ def _with_proof(
     if not answers:
         return _result(given, f, rule, decision, people)
     tally = tallied(given.codes, f, decision, answers, seed)
-    size = rule.family_size if isinstance(rule, InformedRule) else 1
-    certificate = certify(tally, family_size=size)
+    certificate = proved(rule, tally)
     result = _result(given, f, rule, with_answers(decision, given.codes, answers), people)
     return replace(
         result,

@@ -21,8 +21,7 @@ from adacorr.core import kernel
 from adacorr.core.answers import Answers
 from adacorr.core.asking import check_seed
 from adacorr.core.by_class import MIN_ROWS
-from adacorr.core.certify import certify
-from adacorr.core.informed import Answered, InformedRule
+from adacorr.core.informed import Answered, proved
 from adacorr.core.lrt import Rule
 from adacorr.core.sparse import TopK, TopKRule, complete, confident_noise_rate, fit_top_k
 from adacorr.core.transition import estimate_transition
@@ -152,15 +151,12 @@ def correct_table(
 
     def result(stats: Stats) -> TableResult:
         spent = time.perf_counter() - began
-        proved = None
-        if stats.tally is not None:
-            size = plan.rule.family_size if isinstance(plan.rule, InformedRule) else 1
-            proved = certify(stats.tally, family_size=size)
+        certificate = None if stats.tally is None else proved(plan.rule, stats.tally)
         people = ()
         if isinstance(plan.rule, PanelRule) and stats.quality is not None:
             people = plan.rule.people(stats.quality)
         said = plan.rule.summary
-        return TableResult(stats, plan.codec, *noise, said, layout, spent, proved, people)
+        return TableResult(stats, plan.codec, *noise, said, layout, spent, certificate, people)
 
     def describe(path: Path, stats: Stats) -> None:
         files = [] if client or is_url(source) else [Path(str(s.path)) for s in sources]
