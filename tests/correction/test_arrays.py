@@ -96,10 +96,11 @@ def test_no_numbers_where_nothing_can_be_told(noisy, rows):
 
 def test_a_correction_shows_itself_in_one_line(noisy):
     result = correct(noisy[1], noisy[2])
-    wrong = f"{result.expected_wrong_flips:,.0f}"
+    low, high = result.expected_wrong_flips_interval
+    wrong = f"{result.expected_wrong_flips:,.0f} changes wrong ({low:,.0f} to {high:,.0f})"
     assert repr(result) == (
         f"Correction({result.n_flipped} of 1,500 labels changed, "
-        f"noise rate {result.noise_rate:.1%}, about {wrong} changes wrong, {result.note})"
+        f"noise rate {result.noise_rate:.1%}, about {wrong}, {result.note})"
     )
     assert repr(correct([0, 1], [[0.9, 0.1]] * 2, 0.9)) == "Correction(1 of 2 labels changed)"
 
