@@ -105,3 +105,23 @@ def test_empty_texts_are_marked_and_kept(texts):
     assert found.issues.unreadable[0]
     assert found.labels[0] == given[0]
     assert found.suspicion[0] == 0
+
+
+def test_a_class_with_fewer_samples_than_folds_is_not_judged(photos, tmp_path):
+    """No model has seen it: all would oppose its rows."""
+    (photos / "rare").mkdir()
+    for i in range(2):
+        (photos / "plain" / f"0{i}.png").rename(photos / "rare" / f"{i}.png")
+    found = adacorr.clean(photos, run_dir=tmp_path / "run")
+    rare = np.flatnonzero(found.samples.labels == found.class_names.index("rare"))
+    assert (found.labels[rare] == "rare").all()
+    assert not found.judged[rare].any()
+    assert (found.suspicion[rare] == 0).all()
+    assert "too few samples to judge: rare" in found.also
+    assert np.flatnonzero(Run.open(tmp_path / "run").labels()["unjudged"]).tolist() == rare.tolist()
+
+
+def test_no_class_that_is_large_enough_is_one_line():
+    labels = np.arange(20) % 6
+    with pytest.raises(InputError, match="expected at least 5 samples of a class, got fewer"):
+        adacorr.clean(np.random.default_rng(0).normal(size=(20, 3)), labels)

@@ -4,6 +4,7 @@ import datetime as dt
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -164,3 +165,30 @@ def test_rows_of_a_table_are_told_apart_by_every_cell():
     assert kind.reshape(-1)[0] == kind.reshape(-1)[1]
     swapped = table.select(["count", "size", "day", "name"])
     assert not (digests(replace(samples, content=swapped)) == found).all(axis=1).any()
+
+
+def test_an_empty_label_is_no_class(tmp_path):
+    labels = np.array(["yes", "no"])[np.arange(N) % 2].astype(object)
+    labels[3] = ""
+    table = {"label": labels, "size": np.random.default_rng(0).normal(size=N)}
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match="expected a label in each row, got none in row 3"):
+        open_samples(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        ([f"{w} {i}" for i, w in enumerate(["red shoes", "blue hat", "green coat"] * 20)], "text"),
+        (
+            [w + "好吃天气"[i % 4] + chr(0x4E00 + i) for i, w in enumerate(["面条", "阳光"] * 30)],
+            "text",
+        ),
+        (["red", "blue", "green"] * 20, "values"),
+        ([f"2020-01-{i % 28 + 1:02} {i:04}" for i in range(60)], "values"),
+    ],
+)
+def test_a_column_alone_is_text_if_its_strings_differ(tmp_path, texts, kind):
+    labels = np.array(["a", "b"])[np.arange(60) * 7 % 3 % 2]
+    pd.DataFrame({"title": texts, "label": labels}).to_csv(tmp_path / "t.csv", index=False)
+    assert open_samples(tmp_path / "t.csv").kind == kind

@@ -42,7 +42,7 @@ def test_photos_of_a_folder(photos, tmp_path):
     assert shown.get(15).image is None
     page = write_report(run).read_text(encoding="utf-8")
     assert "What else is wrong with the data" in page
-    assert "1 rows are empty or could not be read" in page
+    assert "empty or unreadable, left as given: 1 row" in page
 
 
 def test_photos_of_a_table(photos, tmp_path):

@@ -15,7 +15,7 @@ from adacorr.cleaning.encoders.hub import fetches
 from adacorr.cleaning.engine import HERE, Engine
 from adacorr.cleaning.features import Features, Tick, make_features, silent
 from adacorr.cleaning.folds import Folds, out_of_fold, pooled
-from adacorr.cleaning.issues import Issues, find_issues, find_nearness
+from adacorr.cleaning.issues import Issues, find_issues, find_nearness, sentences
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
@@ -37,7 +37,9 @@ class Cleaned:
     by_model : the same of each model, by its name.
     issues : what else is wrong with the data.
     suspicion : (N,) how likely the given label is wrong, for ordering.
-    samples : what was judged, with the names of the classes.
+    samples : the data, with the names of the classes.
+    judged : (N,) False where a row is unreadable or its class has fewer samples than there are
+        folds: its label stays.
     run : the run directory, where one was asked for.
     """
 
@@ -47,12 +49,22 @@ class Cleaned:
     issues: Issues
     suspicion: NDArray[np.float64]
     samples: Samples
+    judged: NDArray[np.bool_]
     run: Run | None = None
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The K names."""
         return self.samples.class_names
+
+    @property
+    def also(self) -> list[str]:
+        """What else is wrong with the data, in plain words."""
+        small = np.unique(self.samples.labels[~self.judged & ~self.issues.unreadable])
+        names = ", ".join(self.class_names[c] for c in small[:5])
+        more = f" and {len(small) - 5} more" if len(small) > 5 else ""
+        lines = [f"too few samples to judge: {names}{more}"] if len(small) else []
+        return [*lines, *sentences(self.issues, self.class_names)]
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -216,14 +228,16 @@ def judge(
     """Predict every row out of fold, find what is wrong, and correct."""
     k = len(samples.class_names)
     near = find_nearness(features, exact_only=samples.kind == "values", tick=tick)
+    groups = near.groups(samples.groups)
+    judged = features.readable & large_enough(samples.labels, groups, features.readable, how.count)
+    if not judged.any():
+        raise InputError(f"data: expected at least {how.count} samples of a class, got fewer")
     models = models_for(samples.kind, features.sparse is not None, k)
-    parts = out_of_fold(
-        models, features, samples.labels, k, near.groups(samples.groups), how, folder, tick, engine
-    )
+    parts = out_of_fold(models, features, samples.labels, k, groups, how, folder, tick, engine)
     tick("correcting", 0, 1)
     mean = pooled(parts)
     answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
-    found = corrected(samples.labels, mean, features.readable, answers)
+    found = corrected(samples.labels, mean, judged, answers)
     issues = find_issues(near, features.readable, samples.labels, found.labels, mean, samples.split)
     tick("correcting", 1, 1)
     assert found.suspicion is not None
@@ -232,21 +246,39 @@ def judge(
         mean,
         {model.name: part for model, part in zip(models, parts, strict=True)},
         issues,
-        np.where(features.readable, np.nan_to_num(found.suspicion), 0.0),
+        np.where(judged, np.nan_to_num(found.suspicion), 0.0),
         samples,
+        judged,
     )
+
+
+def large_enough(
+    labels: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    readable: NDArray[np.bool_],
+    folds: int,
+) -> NDArray[np.bool_]:
+    """(N,) whether each row's class has a group for every fold.
+
+    A model that has hardly seen a class, or never, opposes all its rows and knows nothing of them.
+
+    >>> large_enough(np.array([0, 0, 0, 1]), np.arange(4), np.ones(4, bool), 2)
+    array([ True,  True,  True, False])
+    """
+    known = np.unique(np.stack([labels, groups])[:, readable], axis=1)[0]
+    return (np.bincount(known, minlength=int(labels.max()) + 1) >= folds)[labels]
 
 
 def corrected(
     labels: NDArray[np.int64],
     pred_probs: NDArray[np.float32],
-    readable: NDArray[np.bool_],
+    judged: NDArray[np.bool_],
     verified: Answers | None = None,
 ) -> Correction:
-    """The rule on the readable rows; the others keep their labels and have no say."""
+    """The rule on the rows that can be judged; the others keep their labels and have no say."""
     codec = Codec.of_indices([str(c) for c in range(pred_probs.shape[1])])
     return correct_codes(
-        Encoded(labels, codec), pred_probs, answers=verified or Answers.of([], []), judged=readable
+        Encoded(labels, codec), pred_probs, answers=verified or Answers.of([], []), judged=judged
     )
 
 

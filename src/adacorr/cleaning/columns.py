@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 2000
 """Rows, evenly spread, by which a column is judged."""
+SPACELESS = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""Chinese, Japanese, Thai, Lao: scripts that put no spaces between words."""
 TEXT_LENGTH = 25
 """A column of strings longer than this on average, mostly different, is text."""
 
@@ -72,7 +75,7 @@ def _names_rows(column: pa.ChunkedArray) -> bool:
         return bool((np.diff(numbers) > 0).all())
     if kinds.is_string(column.type) or kinds.is_large_string(column.type):
         texts = sampled(column)
-        return not is_text(texts) and not any(" " in text for text in texts)
+        return not is_text(texts) and not any(re.search(f"[ {SPACELESS}]", t) for t in texts)
     return False
 
 
@@ -91,11 +94,26 @@ def sampled(column: pa.ChunkedArray) -> list[str]:
 
 
 def is_text(texts: Sequence[str]) -> bool:
-    """Long and mostly different; counted in characters, since not every language has spaces."""
+    """Long and mostly different.
+
+    >>> is_text(["a long way to go from here", "no time for that today, sorry"])
+    True
+    >>> is_text(["今天天气很好阳光明媚", "这家餐厅的面条非常好吃"])
+    True
+    """
     if not texts:
         return False
-    length = float(np.mean([len(text) for text in texts]))
-    return length > TEXT_LENGTH and len(set(texts)) > 0.5 * len(texts)
+    return float(np.mean([_length(text) for text in texts])) > TEXT_LENGTH and differs(texts)
+
+
+def differs(texts: Sequence[str]) -> bool:
+    """Mostly different, as texts and titles are and categories are not."""
+    return len(set(texts)) > 0.5 * len(texts)
+
+
+def _length(text: str) -> int:
+    """In characters; one of a script without spaces says about as much as three letters."""
+    return len(text) + 2 * len(re.findall(f"[{SPACELESS}]", text))
 
 
 def is_string(column: pa.ChunkedArray) -> bool:
@@ -105,9 +123,18 @@ def is_string(column: pa.ChunkedArray) -> bool:
 
 
 def text_only(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """The columns, if all are text; else none: text beside values is one value among them."""
-    found = [n for n in names if is_string(table.column(n)) and is_text(sampled(table.column(n)))]
+    """The columns, if all are strings that mostly differ (short ones too, such as titles).
+
+    Else none: text beside values is one value among them.
+    """
+    found = [n for n in names if is_string(table.column(n)) and _words(sampled(table.column(n)))]
     return found if len(found) == len(names) else []
+
+
+def _words(texts: Sequence[str]) -> bool:
+    """Not numbers, dates or codes: letters make up most of it."""
+    letters = sum(c.isalpha() for text in texts for c in text)
+    return differs(texts) and letters > 0.5 * sum(len(text) for text in texts)
 
 
 def joined_text(table: pa.Table, names: Sequence[str]) -> list[str]:

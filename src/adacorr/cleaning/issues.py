@@ -191,7 +191,7 @@ def sentences(found: Issues, class_names: Sequence[str]) -> list[str]:
     """What was found, in plain words; nothing about what was not."""
     n = found.counts()
     lines = []
-    if n["near_copies"]:
+    if n["near_copies"]:  # at least two, as of every kind of copies
         across = n["copies_across_classes"]
         more = f", {across:,} of them in sets that disagree on the class" if across else ""
         lines.append(f"{n['near_copies']:,} rows are copies or near copies of others{more}")
@@ -200,9 +200,13 @@ def sentences(found: Issues, class_names: Sequence[str]) -> list[str]:
             f"{n['copies_across_split']:,} rows have copies on the other side of the split"
         )
     if n["outliers"]:
-        lines.append(f"{n['outliers']:,} rows lie far from everything else")
+        lines.append(f"far from everything else: {_rows(n['outliers'])}")
     if n["unreadable"]:
-        lines.append(f"{n['unreadable']:,} rows are empty or could not be read; left as they are")
+        lines.append(f"empty or unreadable, left as given: {_rows(n['unreadable'])}")
     for a, b, share in found.overlaps[:3]:
         lines.append(f"{share:.0%} of {class_names[a]} looks like {class_names[b]} to the models")
     return lines
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

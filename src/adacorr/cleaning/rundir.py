@@ -12,7 +12,6 @@ import numpy as np
 
 from adacorr._version import __version__
 from adacorr.cleaning.folds import Folds
-from adacorr.cleaning.issues import sentences
 from adacorr.cleaning.samples import Choice, Samples
 from adacorr.core.validation import InputError
 from adacorr.correction.rundir import ANSWERED, sentence, stated
@@ -94,7 +93,7 @@ def _columns(cleaned: Cleaned) -> dict[str, Any]:
         "alternative": None if found.alternative is None else code(found.alternative),
     }
     columns |= {name: value for name, value in optional.items() if value is not None}
-    return columns | cleaned.issues.columns()
+    return columns | {"unjudged": ~cleaned.judged} | cleaned.issues.columns()
 
 
 def _contents(samples: Samples) -> Any:
@@ -155,6 +154,6 @@ def _config(cleaned: Cleaned, encoder: str, how: Folds) -> dict[str, dict[str, A
         },
         "issues": {
             **cleaned.issues.counts(),
-            "sentences": sentences(cleaned.issues, names),
+            "sentences": cleaned.also,
         },
     }

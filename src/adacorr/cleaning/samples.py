@@ -174,7 +174,9 @@ def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -
     if label is None:
         codec, labels = coded(given, "")
     else:
-        codec, labels = coded(tables.values(table, label, path), f"{path}: column {label}: ")
+        said = tables.values(table, label, path)
+        _check_said(said, f"{path}: column {label}")
+        codec, labels = coded(said, f"{path}: column {label}: ")
     ids, name = tables.row_ids(table, label or "")
     reserved = {label, name, tables.TRUTH, choice.group_column, choice.split_column}
     asked = {choice.group_column, choice.split_column, *choice.ignore_columns}
@@ -229,9 +231,21 @@ def _with_content(
         notes = [f"text: {', '.join(texts)}", *notes]
         about = {**base.about, "text_columns": texts}
         return replace(base, kind="text", content=content, notes=tuple(notes), about=about)
-    notes = [f"values: {len(rest)} columns", *notes]
+    notes = [f"values: {', '.join(rest) if len(rest) < 4 else f'{len(rest)} columns'}", *notes]
     about = {**base.about, "value_columns": rest}
     return replace(base, content=table.select(rest), notes=tuple(notes), about=about)
+
+
+def _check_said(labels: Any, where: str) -> None:
+    """An empty cell of a .csv is a string without characters, and no class."""
+    empty = [
+        row for row, label in enumerate(labels) if isinstance(label, str) and not label.strip()
+    ]
+    if empty:
+        raise InputError(
+            f"{where}: expected a label in each row, got none in row {empty[0]} "
+            f"({len(empty):,} such {'row' if len(empty) == 1 else 'rows'})"
+        )
 
 
 def _check_columns(table: pa.Table, names: set[str | None], path: Path) -> None:
@@ -394,7 +408,11 @@ def shown(samples: Samples, row: int) -> str:
         return samples.content[row]
     if samples.kind == "values":
         values = samples.content.slice(row, 1).to_pylist()[0]
-        return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+        return ", ".join(f"{k} {_short(v)}" for k, v in values.items() if v is not None)
     if samples.ids is not None:
         return str(samples.ids[row])
     return str(samples.content[row]) if isinstance(samples.content[row], Path) else "image"
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, float) else value

@@ -164,7 +164,6 @@ def settings_of(folder: Path) -> tuple[str, Any, str | None, Any]:
 
 def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
     """The summary as plain values."""
-    from adacorr.cleaning.issues import sentences
     from adacorr.cleaning.samples import shown
     from adacorr.cli.answers import proved
 
@@ -199,7 +198,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "certificate": proved(found.certificate),
         "issues": cleaned.issues.counts(),
-        "also": sentences(cleaned.issues, names),
+        "also": cleaned.also,
         "most_suspicious": rows,
         "seconds": round(seconds, 1),
     }

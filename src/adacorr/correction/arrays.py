@@ -273,7 +273,7 @@ def correct_codes(
     ----------
     answers : of people; none change nothing.
     seed : of the order in which rows are asked.
-    judged : (N,) the other rows (unreadable ones) have no say, and keep their labels unless a
+    judged : (N,) the other rows (unreadable, say) have no say, and keep their labels unless a
         person names one. None: all rows are judged.
     """
     codes, some = given.codes, slice(None) if judged is None else judged

@@ -29,7 +29,8 @@ class RunInputs:
     given : the labels as they came; class indices.
     pred_probs : (N, K).
     settings : delta, T and max_flip_error, as far as the run has them.
-    judged : (N,) rows of which something could be read; None: all.
+    judged : (N,) rows of which something could be read and whose class is not too small; None:
+        all.
     said, names : (N, M) what several annotators said, and who they are; None and () of one.
     """
 
@@ -45,12 +46,12 @@ class RunInputs:
         if data.pred_probs is None:
             where = data.run.file("pred_probs.npy")
             raise InputError(f"{where}: expected probabilities of the run, got none")
-        given, unreadable = [], []
+        given, unjudged = [], []
         for batch in data.batches():
             given.append(batch.given)
-            missing = batch.unreadable
-            unreadable.append(np.zeros(len(batch.given), bool) if missing is None else missing)
-        none = np.concatenate(unreadable)
+            out = batch.unjudged
+            unjudged.append(np.zeros(len(batch.given), bool) if out is None else out)
+        none = np.concatenate(unjudged)
         said = _said(data)
         return cls(
             Encoded(np.concatenate(given), Codec.of_indices(data.run.class_names())),

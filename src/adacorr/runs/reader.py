@@ -30,7 +30,7 @@ BATCH_ROWS = 1 << 16
 _MAX_BYTES = {"config.toml": 4 << 20, "metrics.jsonl": 256 << 20}
 _ROW_BYTES = 48  # of the required columns in memory: what a reader keeps grows with the rows
 _HARMLESS = 64 << 20
-_OPTIONAL = ("confidence", "review", "truth", "suspicion", "alternative", "unreadable")
+_OPTIONAL = ("confidence", "review", "truth", "suspicion", "alternative", "unjudged")
 _TEXTS = ("id", "content", "decided_by")
 
 
@@ -52,7 +52,7 @@ class Batch:
     decided_by: tuple[str, ...] | None = None  # given, rule or person
     id: tuple[str, ...] | None = None  # the source's own names of the rows
     content: tuple[str, ...] | None = None  # fingerprints of the files behind the rows
-    unreadable: NDArray[np.bool_] | None = None  # nothing could be read: the row was not judged
+    unjudged: NDArray[np.bool_] | None = None  # the row has no say and keeps its label
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
@@ -321,10 +321,8 @@ def _check_batch(piece: pa.RecordBatch, start: int, k: int, path: Path, format: 
         decided_by=_texts(piece, "decided_by"),
         id=_texts(piece, "id"),
         content=_texts(piece, "content"),
-        unreadable=(
-            _booleans(piece.column("unreadable"), "unreadable", path)
-            if "unreadable" in present
-            else None
+        unjudged=(
+            _booleans(piece.column("unjudged"), "unjudged", path) if "unjudged" in present else None
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adacorr.cleaning.columns import SPACELESS
 from adacorr.cleaning.encoders.encoded import Encoded
 from adacorr.core.sampling import sample_rows
 from adacorr.core.validation import InputError
@@ -21,9 +22,8 @@ LETTER_CHARACTERS = 1000
 """Letter groups tell most where words are few; of a long text they are taken from its beginning."""
 LETTER_ROWS = 10_000
 """Rows that the letter groups are chosen from."""
-_SPACELESS = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-TOKENS = rf"(?u)[{_SPACELESS}]|[^\W{_SPACELESS}]+"
-"""Words; where a script has no spaces (Chinese, Japanese, Thai, Lao) single characters."""
+TOKENS = rf"(?u)[{SPACELESS}]|[^\W{SPACELESS}]+"
+"""Words; where a script has no spaces single characters."""
 
 
 class TfidfEncoder:
