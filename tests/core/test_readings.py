@@ -10,7 +10,7 @@ from adacorr.core.readings import WrongChanges, interval_by_class, interval_open
 def test_wrong_changes_move_with_the_odds_of_the_rate():
     confidence = np.array([0.6, 0.9, 0.99])
     found = WrongChanges.of(confidence, 0.2, (0.1, 0.3))
-    for end, better, total in ((0.1, 1, found.high), (0.3, 2, found.low)):
+    for end, better, total in ((0.1, 0.5, found.high), (0.3, 2, found.low)):
         wrong = 0.0
         for p in confidence:
             odds = better * p / (1 - p) * (end / (1 - end)) / (0.2 / 0.8)

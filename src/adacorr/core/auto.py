@@ -182,7 +182,7 @@ def _by_class(
     doubt = float(1 - by_class.clean(f[rows]).max(axis=0).mean())
     reading = Reading("labels are wrong by class", float(decided.flipped.mean()), rate)
     interval = interval_by_class(rate, len(rows), doubt)
-    note = by_class.summary["note"]
+    note = f"{by_class.summary['note']}, if errors depend on the class and not on the row"
     summary = summary_of(Ground.CLASSES.value, rate, note, interval, (reading,))
     return AutoRule(Ground.CLASSES, by_class, Meter(False), (reading,), interval, summary)
 

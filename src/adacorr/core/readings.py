@@ -12,7 +12,7 @@ LEARNT_MOST = 4.0  # a model may have learnt three wrong labels for each one tha
 MAJORITY = 0.5  # more wrong labels than that are not thought of, unless the model opposes as many
 CHANGE = 0.1  # of a rate by class: what its fits were off by on labels with known noise
 DOUBT_SHARE = 0.25  # of the model's own errors may pass for noise, or noise for them
-BETTER = 2.0  # in odds, a change may be surer than stated: the rule's prior is careful
+CALIBRATION = 2.0  # the odds of a change may be off by this factor, see docs/auto-rule.md
 _SMALL = 1e-6
 ANSWERS = 50  # settle two readings on every set tried, see docs/answers.md
 
@@ -59,9 +59,8 @@ class WrongChanges:
     Attributes
     ----------
     count : the sum of the doubts of the changes.
-    low, high : the same if the noise rate is at the upper or lower end of its interval: the odds
-        of each change move as those of the rate do. For `low` they are doubled, since a good model
-        makes fewer confident mistakes than the rule takes for granted.
+    low, high : the same if the noise rate is at the upper or lower end of its interval (the odds of
+        each change move as those of the rate do), and the odds are twice or half as stated.
     """
 
     count: float = 0.0
@@ -74,12 +73,12 @@ class WrongChanges:
 
         >>> found = WrongChanges.of(np.full(100, 0.8), 0.1, (0.05, 0.15))
         >>> round(found.count), round(found.low), round(found.high)
-        (20, 7, 35)
+        (20, 7, 51)
         """
         odds = confidence / np.maximum(1 - confidence, _SMALL)
         ends = [end / (1 - end) for end in np.clip([rate, *interval], _SMALL, 1 - _SMALL)]
-        low = (1 / (1 + BETTER * odds * ends[2] / ends[0])).sum()
-        high = (1 / (1 + odds * ends[1] / ends[0])).sum()
+        low = (1 / (1 + CALIBRATION * odds * ends[2] / ends[0])).sum()
+        high = (1 / (1 + odds / CALIBRATION * ends[1] / ends[0])).sum()
         return cls(float((1 - confidence).sum()), float(low), float(high))
 
     def merge(self, other: WrongChanges) -> WrongChanges:
