@@ -438,18 +438,19 @@ which each tenth has the share of wrong labels that the meter counted. *Assumpti
 within a tenth.* What breaks it: a model whose confidence says nothing.
 
 **Between the two.** `suspicion` is, with the meter, the line. Under noise by class it averages the
-log odds of the posterior and of 1 - eta_y, which asks only whether the given class is right: targets
-that were fitted to few wrong labels are trusted half. A shift makes it add up to the rate. In an
-open case it is half of what the model alone would say, so that rows are ranked and none is changed,
-and `ratio` is the model's own. The expected number of wrong changes is the sum of their doubts; its
-interval is that sum with the odds of each change moved as those of the rate move to the ends of
-their interval, and halved or doubled, because a calibration that was fitted to noisy labels is no
-better than that, with two standard deviations of chance. The interval of the noise rate is, for the class reading, the rate with chance, a tenth of it and a
-quarter of the model's doubt; for the meter, from its lower limit to all disagreements and what
-the line adds; in an open case, from zero to what a model that has learnt three wrong labels for
-each that it opposes would hide. These margins are judgements, checked on the sets of [Labels that
-people and rules got wrong](real-labels.md), not theorems. What does hold whatever the rule is:
-answers of a person ([What the guarantees mean](guarantees.md)).
+log odds of the posterior and of 1 - eta_y, which asks only whether the given class is right:
+targets that were fitted to few wrong labels are trusted half. A shift makes it add up to the rate.
+In an open case it is half of the odds that the model, as it is and as calibrated, gives the other
+classes, so that rows are ranked and none is changed, and `ratio` is the model's own. The expected
+number of wrong changes is the sum of their doubts; its interval is that sum with the odds of each
+change moved as those of the rate move to the ends of their interval, and halved or doubled,
+because a calibration that was fitted to noisy labels is no better than that, with two standard
+deviations of chance. The interval of the noise rate is, for the class reading, the rate with
+chance, a tenth of it and a quarter of the model's doubt; for the meter, from its lower limit to
+all disagreements and what the line adds; in an open case, from zero to what a model that has
+learnt three wrong labels for each that it opposes would hide. These margins are judgements,
+checked on the sets of [Labels that people and rules got wrong](real-labels.md), not theorems. What
+does hold whatever the rule is: answers of a person ([What the guarantees mean](guarantees.md)).
 
 **Nothing is changed** below 50 rows; where the model predicts the labels no better than guessing;
 where a fit calls nine tenths of a class wrong that is too large to be noise; and where the input

@@ -104,10 +104,11 @@ class AutoRule:
         if self.ground is Ground.DIFFICULTY:
             assert self.meter.line is not None
             return other, odds, self.meter.line(odds)
+        rows = np.arange(len(labels))
+        doubt = log_odds(1 - f[rows, labels].astype(np.float64))
         if self.ground is Ground.OPEN:  # the model as it is, and as calibrated to the labels
-            own = self.by_class.clean(f)[labels, np.arange(len(labels))]
-            return other, odds, EVEN * sigmoid((odds + log_odds(1 - own)) / 2)
-        return other, odds, EVEN * sigmoid(odds)
+            doubt = (doubt + log_odds(1 - self.by_class.clean(f)[labels, rows])) / 2
+        return other, odds, EVEN * sigmoid(doubt)
 
 
 def fit_auto(
