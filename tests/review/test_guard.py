@@ -90,6 +90,8 @@ def test_another_reviews_page_is_told_so():
     assert status(LOCAL, "GET", f"/api/{LOCAL.run}x/image/0", headers) == 409
     assert status(LOCAL, "GET", f"/api/{LOCAL.run}/image/0", headers) is None
     assert Guard("127.0.0.1", 8350).run != LOCAL.run
+    one, two = (Guard("127.0.0.1", 8350, fingerprint=name * 64, start="0") for name in "ab")
+    assert status(one, "GET", f"/api/{two.run}/image/0", headers) == 409
 
 
 def test_tokens():

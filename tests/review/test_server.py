@@ -12,11 +12,14 @@ import time
 from contextlib import suppress
 
 import httpx
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from adacorr.review.prompt import MAX_CONNECTIONS
 from adacorr.review.server import DATABASE
 from adacorr.review.store import ACCEPT, Decision
+from adacorr.runs.manifest import fingerprint
 
 
 def adacorr(*arguments):
@@ -201,6 +204,42 @@ def test_a_request_that_never_ends_is_hung_up_on(make_run, serve):
         assert connection.recv(1 << 16) == b""
         connection.close()
     assert time.monotonic() - began < 60
+
+
+def test_visitors_who_only_wait_keep_nobody_out(make_run, serve):
+    """More connections than the server may open files, half of them in the middle of a request."""
+    server = serve(make_run())
+    psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE, (300, 300))
+    port = int(re.findall(r":(\d+)/", server.address)[0])
+    waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]
+    for connection in waiting[::2]:
+        with suppress(OSError):  # let go of already
+            connection.sendall(b"GET / HTTP/1.1\r\nHost:")
+    with server.visitor() as client:
+        assert client.get("/api/run").status_code == 200
+    assert sum(still_open(connection) for connection in waiting) <= MAX_CONNECTIONS
+    for connection in waiting:
+        connection.close()
+
+
+def still_open(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_addresses_name_the_run(make_run, serve):
+    """Nothing that a browser has cached of one run can be shown for another."""
+    run = make_run()
+    with serve(run).visitor() as first, serve(run).visitor() as again:
+        name = fingerprint(run.path)[:16]
+        assert first.api.startswith(f"/api/{name}")
+        assert again.api.startswith(f"/api/{name}")
+        assert first.api != again.api
 
 
 def test_a_chunked_body_under_a_short_length_is_refused(make_run, serve):

@@ -10,7 +10,7 @@ from adacorr.core.validation import InputError
 from adacorr.correction import correct_table
 from adacorr.runs import manifest
 from adacorr.runs.directory import Run, add_columns
-from adacorr.runs.manifest import BLOCK, CheckedRows, seal, sealed
+from adacorr.runs.manifest import BLOCK, CheckedRows, fingerprint, seal, sealed
 from adacorr.runs.reader import RunData
 
 N, K = 40_000, 10  # 1.6 MB of probabilities: two blocks
@@ -141,3 +141,11 @@ def test_a_failure_leaves_no_digests_of_what_may_be_half_new(run):
     with pytest.raises(RuntimeError):
         fail()
     assert run.config() == {"half": {}}
+
+
+def test_a_fingerprint_is_of_settings_and_labels_with_or_without_a_manifest(run):
+    known = fingerprint(run.path)
+    (run.path / manifest.NAME).unlink()
+    assert fingerprint(run.path) == known
+    flip(run.path / "labels.parquet", 4000)
+    assert fingerprint(run.path) != known

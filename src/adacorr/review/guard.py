@@ -58,8 +58,10 @@ class Guard:
     ticket : stands in for the token once; for the browser that is opened, whose command line
         others can read.
     session : what the cookie must hold; the cookie is what keeps other sites' pages out.
-    run : part of every address below ``/api``. A page that was left open, and what the browser
-        has cached, belong to the server that sent it and to no later one on this port.
+    fingerprint : of the run under review.
+    start : of this server alone.
+    run : both; stands in the address of every question, so that what a page asks for, and what the
+        browser has cached, belong to this run and to what its source was when the server started.
     """
 
     host: str
@@ -67,8 +69,13 @@ class Guard:
     token: str = field(default_factory=_secret)
     ticket: str = field(default_factory=_secret)
     session: str = field(default_factory=_secret)
-    run: str = field(default_factory=lambda: secrets.token_hex(8))
+    fingerprint: str = ""
+    start: str = field(default_factory=lambda: secrets.token_hex(8))
     _used: set[str] = field(default_factory=set)
+
+    @property
+    def run(self) -> str:
+        return f"{self.fingerprint[:16]}{self.start}"
 
     def admits(self, token: str | None, cookies: Mapping[str, str]) -> bool:
         """May a visitor with this token in the address, or with these cookies, have the page?"""

@@ -1,4 +1,4 @@
-"""HTTP with a time limit on requests: a visitor who never finishes one keeps nobody else out."""
+"""HTTP with limits on time and number: who never finishes a request keeps nobody else out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_SECONDS = 10.0
+MAX_CONNECTIONS = 200
+"""Far below the usual limit of 1,024 open files; a browser holds about six."""
 
 
 class PromptProtocol(H11Protocol):
-    """uvicorn's protocol, which closes connections whose request has not arrived in time.
+    """uvicorn's protocol, which closes connections that come to nothing.
 
     uvicorn limits the pause between two requests of a connection, but neither the wait for the
-    first nor how slowly one comes in. Answers take as long as they take.
+    first nor how slowly one comes in, nor how many visitors wait. Answers take as long as they
+    take, until a newcomer needs the place.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -23,6 +26,7 @@ class PromptProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._restart()
+        self._make_room()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -33,11 +37,23 @@ class PromptProtocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
 
+    @property
+    def waits(self) -> bool:
+        """For a request, or for the rest of one."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
     def _restart(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = self.loop.call_later(REQUEST_SECONDS, self._late)
 
     def _late(self) -> None:
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            self.transport.close()
+        if self.waits or self.transport.is_closing():  # closing lasts until the answer is read
+            self.transport.abort()
+
+    def _make_room(self) -> None:
+        """Whoever has waited longest goes; else whose answer takes longest."""
+        others: list[Any] = [c for c in self.connections if not c.transport.is_closing()]
+        if len(others) > MAX_CONNECTIONS:
+            waiting = [c for c in others if c.waits] or others
+            min(waiting, key=lambda c: c._deadline.when()).transport.abort()

@@ -15,6 +15,7 @@ from adacorr.review.guard import Guard, is_loopback
 from adacorr.review.queue import load_flips
 from adacorr.review.store import Store
 from adacorr.runs.directory import Run
+from adacorr.runs.manifest import fingerprint
 from adacorr.runs.reader import RunData
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 DATABASE = "review.sqlite"
 PORT = 8350
+_BACKLOG = 128  # so many newcomers are let in at once, before others are let go
 
 
 def open_review(run: Run) -> tuple[RunData, Store]:
@@ -69,7 +71,7 @@ def serve(
     app_of = _application(run, target)
     listener = _listen(host, port)
     port = listener.getsockname()[1]
-    guard = Guard(host, port)
+    guard = Guard(host, port, fingerprint=fingerprint(run.path))
     app = app_of(guard)
     address = _address(host, port, guard.token)
     if not is_loopback(host):
@@ -110,7 +112,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise InputError(
@@ -128,7 +130,7 @@ def _run(app: Gate, listener: socket.socket) -> None:
 
     config = uvicorn.Config(
         app, http=PromptProtocol, ws="none", log_level="warning", access_log=False,
-        server_header=False,
+        server_header=False, backlog=_BACKLOG,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -75,6 +75,18 @@ def unseal(folder: Path, names: Iterable[str]) -> None:
         _write(folder, left)
 
 
+def fingerprint(folder: Path) -> str:
+    """Names a run by its settings and labels: no two runs share it, and it does not change.
+
+    A digest in the manifest stands for its file, which readers compare with it anyway.
+    """
+    found, entries = hashlib.sha256(), _entries(folder)
+    for name in ("config.toml", "labels.parquet"):
+        digest = entries.get(name) or Digest.of(folder / name)
+        found.update(f"{name} {digest.size} {' '.join(digest.blocks)}\n".encode())
+    return found.hexdigest()
+
+
 def _write(folder: Path, entries: dict[str, Digest]) -> None:
     files = {name: {"bytes": d.size, "sha256": d.blocks} for name, d in sorted(entries.items())}
     with atomic(folder / NAME) as temporary:
