@@ -26,6 +26,9 @@ def test_text(texts, tmp_path):
     pq.write_table(pa.table({"label": given}), tmp_path / "c.parquet")
     with pytest.raises(InputError, match="expected a column 'text', got label"):
         open_new(run, str(tmp_path / "c.parquet"))
+    pq.write_table(pa.table({"label": given, "text": made}).slice(60), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="got others: it has changed since"):
+        predicted(run, tmp_path / "b.parquet")
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(InputError, match="expected its data in"):
         predicted(run, tmp_path / "b.parquet")
@@ -52,3 +55,13 @@ def test_photos_without_those_of_the_run(photos, tmp_path):
     ids, said = predicted(run, new)
     assert ids.tolist() == ["plain.png", "striped.png", "zz.png"]
     assert said[:2].tolist() == ["plain", "striped"]
+    features = run.file("features.npy")
+    damaged = bytearray(features.read_bytes())
+    damaged[9000] ^= 64
+    features.write_bytes(damaged)
+    with pytest.raises(InputError, match=r"features\.npy: expected the file as the run wrote it"):
+        predicted(run, new)
+    (run.path / "manifest.json").unlink()
+    np.save(features, np.zeros((3, 3), np.float32))
+    with pytest.raises(InputError, match=r"features\.npy: expected features of all rows"):
+        predicted(run, new)

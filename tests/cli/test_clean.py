@@ -1,6 +1,8 @@
 """``adacorr clean``: the summary, the run, going on, and one-line errors."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -8,9 +10,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import adacorr
+
 
 @pytest.fixture
 def table(tmp_path):
+    return write_table(tmp_path / "table.csv")
+
+
+def write_table(path):
     """200 rows, 10% of the labels wrong."""
     rng = np.random.default_rng(0)
     truth = np.arange(200) % 2
@@ -22,7 +30,6 @@ def table(tmp_path):
         "size": rng.normal(size=200) + 3 * truth,
         "weight": rng.normal(size=200),
     }
-    path = tmp_path / "table.csv"
     pyarrow.csv.write_csv(pa.table(columns), path)
     return path
 
@@ -110,3 +117,98 @@ def test_bad_input_is_one_line(table, tmp_path, run_cli, flags, message):
     assert code == 2
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    adacorr.clean(write_table(folder / "table.csv"), run_dir=folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture
+def cleaned(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("encoder", ["evil:go", "evil.payload:go", "somebody/model", "./folder"])
+def test_a_run_chooses_neither_code_nor_a_model(cleaned, table, tmp_path, run_cli, encoder):
+    settings = cleaned / "cache" / "settings.toml"
+    text = settings.read_text().replace("[clean]\n", f'[clean]\nencoder = "{encoder}"\n')
+    settings.write_text(text)
+    out = ["--output", str(tmp_path / "o.csv")]
+    for words in (["clean", "--resume", str(cleaned)], ["predict", str(cleaned), str(table), *out]):
+        code, _, error = run_cli(*words)
+        assert code == 2
+        assert f"expected an encoder of adacorr's, got '{encoder}'" in error
+        code, _, error = run_cli(*words, "--encoder", "other:go")
+        assert f"--encoder: expected {encoder} as in the run, got other:go" in error
+        code, _, error = run_cli(*words, "--encoder", encoder)  # trusted, but of no use here
+        assert "expected none for a table of values" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [
+        ("features.npy", Path.symlink_to),
+        ("features.npy", Path.hardlink_to),
+        ("cache/digests.npy", Path.symlink_to),
+        ("cache/linear-0.npy", Path.hardlink_to),
+        ("cache", Path.symlink_to),
+    ],
+)
+def test_going_on_writes_through_no_link(cleaned, tmp_path, run_cli, name, link):
+    place, precious = cleaned / name, tmp_path / "precious"
+    place.rename(precious)
+    kept = {f: f.read_bytes() for f in [precious, *precious.glob("*")] if f.is_file()}
+    link(place, precious)
+    if name != "cache":
+        (cleaned / "cache" / "encoder.json").write_text("{}")  # all is to be made anew
+    code, _, error = run_cli("clean", "--resume", str(cleaned))
+    assert (code, "expected a file of this run alone, got a link" in error) == (2, True), error
+    assert {f: f.read_bytes() for f in kept} == kept
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cache/encoder.json", DEEP),
+        ("cache/encoder.json", "3"),
+        ("cache/folds.json", DEEP),
+        ("cache/folds.json", "[]"),
+        ("cache/folds.json", '{"identity": 3}'),
+        ("cache/linear-0.npy", np.zeros((1, 1), np.float32)),
+        ("cache/digests.npy", np.zeros(3)),
+        ("cache/encoded.npy", "rubbish"),
+        ("features.npy", np.zeros((3, 3), np.float32)),
+    ],
+)
+def test_what_is_damaged_in_the_cache_is_made_again(cleaned, run_cli, name, content):
+    wanted = (cleaned / "pred_probs.npy").read_bytes()
+    if isinstance(content, str):
+        (cleaned / name).write_text(content)
+    else:
+        np.save(cleaned / name, content)
+    code, _, error = run_cli("clean", "--resume", str(cleaned), "--quiet")
+    assert code == 0, error
+    assert (cleaned / "pred_probs.npy").read_bytes() == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("count = 1", "folds: expected a whole number >= 2"),
+        ('count = "5"', "expected count of type int"),
+        ("count = 5\nrepeats = 100000000", "repeats: expected at most 100"),
+        (".".join("a" * 50_000) + " = 1", "keys of at most 8 parts"),
+    ],
+)
+def test_odd_settings_of_a_run_are_one_line(cleaned, run_cli, line, message):
+    settings = cleaned / "cache" / "settings.toml"
+    settings.write_text(settings.read_text().replace("count = 5", line))
+    code, _, error = run_cli("clean", "--resume", str(cleaned))
+    assert code == 2
+    assert message in error

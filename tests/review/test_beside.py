@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from adacorr.core.validation import InputError
-from adacorr.review.beside import FEATURES, Beside
+from adacorr.review.beside import Beside
 from adacorr.review.queue import load_rows
 from adacorr.runs.reader import RunData
 
@@ -12,7 +12,7 @@ def opened(make_run):
     def start(features=None, **options):
         run = make_run(n=50, **options)
         if features is not None:
-            np.save(run.path / FEATURES, features)
+            np.save(run.path / "features.npy", features)
         data = RunData.open(run)
         return Beside.open(data, load_rows(data))
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,6 +199,24 @@ def array_at(folder: Path | None, name: str, shape: tuple[int, ...], dtype: Any)
     return np.lib.format.open_memmap(path, "w+", dtype=dtype, shape=shape)
 
 
+def array_there(
+    folder: Path,
+    name: str,
+    shape: tuple[int | None, ...],
+    dtype: Any,
+    mode: Literal["r", "r+"] = "r+",
+) -> NDArray[Any] | None:
+    """An array of an earlier run, to go on with; None unless it is as it must be."""
+    try:
+        found = np.load(folder / name, mmap_mode=mode, allow_pickle=False)
+    except Exception:  # a damaged header fails in numpy's parser in a dozen ways
+        return None
+    if not isinstance(found, np.memmap) or found.dtype != dtype or found.ndim != len(shape):
+        return None
+    fits = (n in (None, m) for n, m in zip(shape, found.shape, strict=True))
+    return found if all(fits) else None
+
+
 # -- what is there already -------------------------------------------------------------------------
 
 
@@ -249,14 +267,14 @@ def _known(folder: Path, maker: str, width: int) -> tuple[Any, Any, Any] | None:
     """Features, state and digests of an earlier run of the same encoder; None: there are none."""
     try:
         about = json.loads((folder / "cache" / "encoder.json").read_text())
-        digests = np.load(folder / "cache" / "digests.npy", allow_pickle=False)
-        state = np.load(folder / "cache" / "encoded.npy", mmap_mode="r+", allow_pickle=False)
-        features = np.load(folder / "features.npy", mmap_mode="r+", allow_pickle=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    same = about == {"encoder": maker, "width": width}
-    whole = features.shape == (len(digests), width) and state.shape == (len(digests),)
-    return (features, state, digests) if same and whole else None
+    digests = array_there(folder, "cache/digests.npy", (None, 2), np.uint64)
+    if about != {"encoder": maker, "width": width} or digests is None:
+        return None
+    state = array_there(folder, "cache/encoded.npy", (len(digests),), np.uint8)
+    features = array_there(folder, "features.npy", (len(digests), width), np.float32)
+    return None if state is None or features is None else (features, state, digests)
 
 
 def _looked_up(features: Any, state: Any, old: Any, new: Any) -> tuple[Any, Any, Any]:

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.cleaning.engine import HERE, Engine, one_thread
-from adacorr.cleaning.features import Features, Tick, Views, array_at, silent
+from adacorr.cleaning.features import Features, Tick, Views, array_at, array_there, silent
 from adacorr.cleaning.models import STRENGTHS, Model
 from adacorr.core.streams import TUNING, numbers
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, check_count
 from adacorr.files import atomic
 
 FIT_ROWS = 20_000
@@ -27,6 +27,8 @@ PREDICT_ROWS = 4096
 TUNING_ROWS = 3000
 PER_CLASS = 20
 """Of each class so many rows stay in a sample, where there are as many."""
+MOST = 100
+"""Repeats; each keeps its predictions until the end."""
 FLOOR = 1e-6
 """No class is ruled out, least of all one that the fitted rows lack."""
 
@@ -48,6 +50,12 @@ class Folds:
     count: int = 5
     repeats: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count(self.count, "folds", at_least=2)
+        check_count(self.seed, "seed")
+        if self.repeats is not None and check_count(self.repeats, "repeats", at_least=1) > MOST:
+            raise InputError(f"repeats: expected at most {MOST}, got {self.repeats}")
 
     def repeated(self, n: int) -> int:
         if self.repeats is not None:
@@ -260,13 +268,15 @@ class _Work:
         text = f"{features.identity} {how} {names} {n_classes}".encode()
         identity = hashlib.sha256(text + labels.tobytes() + groups.tobytes()).hexdigest()
         note = None if folder is None else folder / "cache" / "folds.json"
+        shape, repeats = (len(labels), n_classes), range(how.repeated(len(labels)))
+        files = [[f"cache/{name}-{r}.npy" for name in names] for r in repeats]
         done = _done(note, identity)
-        shape = (len(labels), n_classes)
-        parts = [
-            [_part(folder, f"cache/{name}-{r}.npy", shape, bool(done)) for name in names]
-            for r in range(how.repeated(len(labels)))
-        ]
-        return cls(parts, done, note, identity)
+        if folder is not None and done:
+            there = [[array_there(folder, f, shape, np.float32) for f in row] for row in files]
+            if all(part is not None for row in there for part in row):
+                return cls(cast("list[list[NDArray[np.float32]]]", there), done, note, identity)
+        parts = [[array_at(folder, f, shape, np.float32) for f in row] for row in files]
+        return cls(parts, [], note, identity)
 
     def finished(self, repeat: int, fold: int) -> None:
         self.done.append([repeat, fold])
@@ -282,15 +292,11 @@ class _Work:
 def _done(note: Path | None, identity: str) -> list[list[int]]:
     try:
         found = json.loads(note.read_text()) if note is not None else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
-    return found["done"] if found.get("identity") == identity else []
-
-
-def _part(folder: Path | None, name: str, shape: tuple[int, int], known: bool) -> Any:
-    if folder is not None and known:
-        return np.load(folder / name, mmap_mode="r+", allow_pickle=False)
-    return array_at(folder, name, shape, np.float32)
+    known = isinstance(found, dict) and found.get("identity") == identity
+    done = found.get("done") if known else []
+    return done if isinstance(done, list) else []
 
 
 def _averaged(

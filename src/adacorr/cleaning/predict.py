@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,19 @@ from adacorr.cleaning.clean import encoder_for
 from adacorr.cleaning.columns import joined_text
 from adacorr.cleaning.encoders.encoded import Encoded, Encoder
 from adacorr.cleaning.engine import HERE
-from adacorr.cleaning.features import BLOCK, FIT_ROWS, Features, Reduction, Views, picked
+from adacorr.cleaning.features import (
+    BLOCK,
+    FIT_ROWS,
+    Features,
+    Reduction,
+    Views,
+    array_there,
+    picked,
+)
 from adacorr.cleaning.folds import bounded, fit_all, pooled, tuned
 from adacorr.cleaning.models import models_for
-from adacorr.cleaning.rundir import read_settings
-from adacorr.cleaning.samples import open_samples, values_table
+from adacorr.cleaning.rundir import read_settings, trusted
+from adacorr.cleaning.samples import Kind, digests, open_samples, values_table
 from adacorr.core.sampling import sample_rows
 from adacorr.core.validation import InputError
 from adacorr.data import load
@@ -32,6 +40,7 @@ from adacorr.data.folder import image_files
 from adacorr.data.images import SUFFIXES
 from adacorr.data.named.catalog import CATALOG
 from adacorr.runs import Run
+from adacorr.runs.reader import RunData
 
 
 @dataclass(frozen=True)
@@ -45,21 +54,22 @@ class New:
         return len(self.ids)
 
 
-def predictions(run: Run, new: New) -> Iterator[NDArray[np.float32]]:
-    """(B, K) probabilities, a block of samples at a time; an unreadable one gets class shares."""
-    judge = judge_of(run)
+def predictions(run: Run, new: New, encoder: str | None = None) -> Iterator[NDArray[np.float32]]:
+    """(B, K) probabilities, a block of samples at a time; an unreadable one gets class shares.
+
+    `encoder` names the run's once more where it is not adacorr's own.
+    """
+    judge = judge_of(run, encoder)
     for start in range(0, len(new), BLOCK):
         yield judge(picked(new.content, np.arange(start, min(start + BLOCK, len(new)))))
 
 
-def judge_of(run: Run) -> Callable[[Any], NDArray[np.float32]]:
+def judge_of(run: Run, named: str | None = None) -> Callable[[Any], NDArray[np.float32]]:
     """``contents -> (B, K)``: encoder and models of the run, fitted to its corrected labels."""
-    kind, k = str(run.table("clean")["kind"]), len(run.class_names())
-    table = run.labels()
-    labels = np.asarray(table["corrected"], np.int64)
-    readable = ~np.asarray(table["unreadable"], bool)
+    kind, k = _kind(run), len(run.class_names())
+    labels, readable = _labels(run)
     rows = bounded(np.flatnonzero(readable), labels, np.random.default_rng(0))
-    encoder, known = _encoded(run, kind, rows)
+    encoder, known = _encoded(run, kind, rows, named)
     reduce = Reduction(known.dense, known.readable)
     features = _features(known, reduce(known.dense), getattr(encoder, "n_words", 0))
     y, every = labels[rows], np.arange(len(rows))
@@ -98,18 +108,45 @@ class _Whole:
         return self.matrix[rows]
 
 
-def _encoded(run: Run, kind: str, rows: NDArray[np.int64]) -> tuple[Encoder, Encoded]:
+def _kind(run: Run) -> str:
+    found = run.table("clean").get("kind")
+    if found not in get_args(Kind):
+        where = f"{run.file('config.toml')}: clean"
+        raise InputError(f"{where}: expected kind, one of {', '.join(get_args(Kind))}, got {found}")
+    return str(found)
+
+
+def _labels(run: Run) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Corrected labels, and which rows could be read."""
+    labels = np.concatenate([batch.corrected for batch in RunData.open(run).batches()])
+    table, name = run.labels(), "unreadable"
+    if name not in table.column_names or str(table[name].type) != "bool":
+        raise InputError(f"{run.file('labels.parquet')}: expected a column {name} of true or false")
+    return labels, ~np.asarray(table[name], bool)
+
+
+def _encoded(
+    run: Run, kind: str, rows: NDArray[np.int64], named: str | None
+) -> tuple[Encoder, Encoded]:
     """The encoder, and the rows of the run that models are fitted to."""
     source, choice, name, _ = read_settings(run.path)
-    encoder = encoder_for(kind, name)
+    encoder = encoder_for(kind, trusted(name, named, run.path))
     if not encoder.fitted:
-        features = np.load(run.file("features.npy"), mmap_mode="r", allow_pickle=False)
-        return encoder, Encoded(np.array(features[rows]), np.ones(len(rows), bool))
+        features = run.features()
+        if features is None or not len(rows) or features.shape[0] <= rows.max():
+            raise InputError(f"{run.file('features.npy')}: expected features of all rows, got none")
+        found = features[rows].astype(np.float32)
+        return encoder, Encoded(found, np.ones(len(rows), bool))
     if source.partition(":")[0] not in CATALOG and not Path(source).exists():
         raise InputError(f"{run.path}: expected its data in {source}, got no such file")
-    content = open_samples(source, choice).content
-    if len(content) != run.labels().num_rows:
-        raise InputError(f"{source}: expected the data of {run.path}, got another number of rows")
+    samples = open_samples(source, choice)
+    content = samples.content
+    seen = array_there(run.path, "cache/digests.npy", (len(samples), 2), np.uint64, "r")
+    if seen is None or not np.array_equal(seen, digests(samples)):
+        raise InputError(
+            f"{source}: expected the samples of {run.path}, got others: it has changed since; "
+            f"adacorr clean --resume {run.path} takes it as it is now"
+        )
     encoder.fit(picked(content, sample_rows(len(content), FIT_ROWS)))
     return encoder, encoder.encode(picked(content, rows))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
+import os
+import stat
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adacorr._version import __version__
+from adacorr.cleaning.encoders.encoded import OWN
 from adacorr.cleaning.folds import Folds
 from adacorr.cleaning.samples import Choice, Samples
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, check_fields
 from adacorr.correction.rundir import ANSWERED, sentence, stated
 from adacorr.data.identity import contents, source_digest
-from adacorr.files import atomic
+from adacorr.files import atomic, read_toml
 from adacorr.runs.directory import Run, write_labels, write_toml
-from adacorr.runs.manifest import FILES, seal, unseal
+from adacorr.runs.manifest import FILES, check, seal, unseal
 from adacorr.runs.schema import FORMAT
 
 if TYPE_CHECKING:
     from adacorr.cleaning.clean import Cleaned
+
+
+SEALED = (*FILES, "features.npy")
+"""What is complete when a clean is."""
 
 
 def begin(folder: Path, resume: bool) -> Path:
@@ -32,7 +38,19 @@ def begin(folder: Path, resume: bool) -> Path:
     if resume and not (folder / "cache").is_dir():
         raise InputError(f"{folder}: expected a run of `adacorr clean` to go on with, got none")
     (folder / "cache").mkdir(parents=True, exist_ok=True)
+    _check_own(folder)
+    check(folder / "features.npy")
+    unseal(folder, set(SEALED) - set(FILES))  # the others change when this clean is complete
     return folder
+
+
+def _check_own(folder: Path) -> None:
+    """Arrays are written in place, so nothing there may be a file of somewhere else."""
+    for place in (folder / "cache", *folder.glob("*.npy"), *(folder / "cache").iterdir()):
+        found = os.lstat(place)
+        own = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if not own and not (place == folder / "cache" and stat.S_ISDIR(found.st_mode)):
+            raise InputError(f"{place}: expected a file of this run alone, got a link or a device")
 
 
 def write_settings(folder: Path, samples: Samples, encoder: str | None, how: Folds) -> None:
@@ -48,27 +66,47 @@ def write_settings(folder: Path, samples: Samples, encoder: str | None, how: Fol
 def read_settings(folder: Path) -> tuple[str, Choice, str | None, Folds]:
     """What :func:`write_settings` noted: data, columns, encoder and folds."""
     path = folder / "cache" / "settings.toml"
+    if not path.is_file():
+        raise InputError(f"{folder}: expected a run of `adacorr clean`, got no {path.name} in it")
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = read_toml(path)
         data, folds = found["data"], found["folds"]
         names = {entry.name for entry in fields(Choice)}
         choice: Any = {
             k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in names
         }
-        return data["source"], Choice(**choice), found["clean"].get("encoder"), Folds(**folds)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        check_fields(Choice, choice, f"{path}: data")
+        check_fields(Folds, folds, f"{path}: folds")
+        return str(data["source"]), Choice(**choice), found["clean"].get("encoder"), Folds(**folds)
+    except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: expected a run of `adacorr clean`, got {error}") from error
+
+
+def trusted(encoder: str | None, named: str | None, where: Path) -> str | None:
+    """The run's encoder. Another than adacorr's own only if the caller has `named` it too.
+
+    Others are code that is imported, or models that are fetched, and a run directory may come from
+    anywhere.
+    """
+    if named not in (None, encoder):
+        raise InputError(f"--encoder: expected {encoder or 'none'} as in the run, got {named}")
+    if encoder is not None and encoder not in OWN and named is None:
+        raise InputError(
+            f"{where}: expected an encoder of adacorr's, got {encoder!r}, which is code or a model "
+            f"of somebody's; if you trust it, say so: --encoder {encoder}"
+        )
+    return encoder
 
 
 def write_results(folder: Path, cleaned: Cleaned, encoder: str, how: Folds) -> Run:
     """labels.parquet, pred_probs.npy and config.toml, each whole or not there."""
     run = Run(folder)
-    unseal(folder, FILES)
+    unseal(folder, SEALED)
     with atomic(run.file("pred_probs.npy")) as path, open(path, "wb") as handle:
         np.save(handle, cleaned.pred_probs)
     write_toml(run.file("config.toml"), _config(cleaned, encoder, how))
     write_labels(run.file("labels.parquet"), _columns(cleaned))
-    seal(folder, FILES)
+    seal(folder, SEALED)
     return run
 
 

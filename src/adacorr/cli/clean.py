@@ -81,6 +81,8 @@ def clean(
         Where to write; default: the first free runs/DATA-clean-NUMBER.
     resume
         Go on with a run of `clean` that was stopped, with its own settings; what is done stays.
+        An encoder other than adacorr's own is to be named once more with --encoder: a run does not
+        choose which code runs.
     """
     from adacorr.cleaning.folds import Folds
     from adacorr.cleaning.samples import Choice
@@ -91,7 +93,7 @@ def clean(
     )
     how = Folds(folds, repeats, seed)
     if resume is not None:
-        data, choice, encoder, how = settings_of(resume)
+        data, choice, encoder, how = settings_of(resume, encoder)
     if data is None:
         raise InputError("data: expected a folder, a table or a named dataset, got none")
     began = time.monotonic()
@@ -152,11 +154,12 @@ def run(
     return cleaned
 
 
-def settings_of(folder: Path) -> tuple[str, Any, str | None, Any]:
-    """Data, columns, encoder and folds of a run of `clean`, finished or not."""
-    from adacorr.cleaning.rundir import read_settings
+def settings_of(folder: Path, named: str | None) -> tuple[str, Any, str | None, Any]:
+    """Data, columns, encoder (as far as it may be) and folds of a run of `clean`."""
+    from adacorr.cleaning.rundir import read_settings, trusted
 
-    return read_settings(folder)
+    data, choice, encoder, how = read_settings(folder)
+    return data, choice, trusted(encoder, named, folder), how
 
 
 # -- what came out ---------------------------------------------------------------------------------

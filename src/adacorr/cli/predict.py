@@ -29,6 +29,7 @@ def predict(
     *,
     output: Path,
     net: str | None = None,
+    encoder: str | None = None,
     outputs: Outputs = NEW,
     skip_unreadable: bool = False,
     workers: int = 0,
@@ -49,6 +50,8 @@ def predict(
     net
         The run's net once more where it is your own code, package.module:factory: a run does not
         choose which code runs.
+    encoder
+        The encoder of a run of `adacorr clean` once more where it is not adacorr's own.
     skip_unreadable
         Leave out images that cannot be read.
     workers
@@ -61,7 +64,7 @@ def predict(
     outputs.check(output, data, *files_of(run))
     trained = Run.open(run)
     names = trained.class_names()
-    samples, batches = predicted(trained, data, net, skip_unreadable, workers)
+    samples, batches = predicted(trained, data, net, encoder, skip_unreadable, workers)
     with atomic(output) as temporary:
         write(temporary, output.suffix, batches, names, samples)
     facts = {"predictions": len(samples), "output": str(output)}
@@ -69,14 +72,14 @@ def predict(
 
 
 def predicted(
-    run: Run, data: str, net: str | None, skip_unreadable: bool, workers: int
+    run: Run, data: str, net: str | None, encoder: str | None, skip_unreadable: bool, workers: int
 ) -> tuple[Dataset | New, Iterator[NDArray[Any]]]:
     """The samples and their probabilities, by the models of `clean` or the net of `fit`."""
     if run.table("clean"):
         from adacorr.cleaning.predict import open_new, predictions
 
         new = open_new(run, data)
-        return new, predictions(run, new)
+        return new, predictions(run, new, encoder)
     from adacorr.data import load_new
     from adacorr.train.saved import load_model
 

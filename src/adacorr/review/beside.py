@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
 from adacorr.review.queue import Rows
+from adacorr.runs.manifest import CheckedRows
 from adacorr.runs.reader import RunData
 
-FEATURES = "features.npy"
 NEAREST = 6
 EXAMPLES = 3
 ELEMENTS = 200_000_000
@@ -38,7 +37,7 @@ class Beside:
 
     @classmethod
     def open(cls, data: RunData, rows: Rows) -> Beside:
-        return cls(data, rows, _features(data.run.file(FEATURES), data.n))
+        return cls(data, rows, _features(data))
 
     def nearest(self, row: int, count: int = NEAREST) -> NDArray[np.int64]:
         """The rows with the largest cosine to this one, the nearest first."""
@@ -87,16 +86,14 @@ class Beside:
         return np.concatenate(lengths).astype(np.float64)
 
 
-def _features(path: Path, n: int) -> Any:
-    """Features of all rows as a memory map; None where the run has none that the page can use."""
-    if not path.is_file() or path.is_symlink():
+def _features(data: RunData) -> CheckedRows | None:
+    """Features of all rows; None where the run has none that the page can use."""
+    found, n = data.run.features(), data.n
+    if found is None:
         return None
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
-        raise InputError(f"{path}: expected a plain .npy array, got {error}") from error
-    if found.ndim != 2 or len(found) != n or found.dtype.kind != "f":
+    if len(found.shape) != 2 or len(found) != n or found.dtype.kind != "f":
         raise InputError(
-            f"{path}: expected floats of shape ({n}, D), got {found.dtype} of shape {found.shape}"
+            f"{data.run.file('features.npy')}: expected floats of shape ({n}, D), "
+            f"got {found.dtype} of shape {found.shape}"
         )
-    return None if found.size > ELEMENTS else found
+    return None if n * found.shape[1] > ELEMENTS else found

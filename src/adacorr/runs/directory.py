@@ -4,8 +4,9 @@
     metrics.jsonl      one line per epoch
     labels.parquet     a row per sample; :mod:`adacorr.runs.schema` says what its columns are
     pred_probs.npy     (N, K) float32
+    features.npy       (N, D) float32, of `clean`
     model.safetensors  weights
-    manifest.json      SHA-256 of these five, once the run is finished
+    manifest.json      SHA-256 of all these, once the run is finished
     checkpoint/        what resume needs
     report.html, review.sqlite
 
@@ -159,7 +160,16 @@ class Run:
 
     def pred_probs(self) -> CheckedRows | None:
         """(N, K) probabilities as a read-only memory map, or None when the run has none."""
-        path = self.file("pred_probs.npy")
+        return self._rows("pred_probs.npy")
+
+    def features(self) -> CheckedRows | None:
+        """(N, D) what `clean` has encoded; None when the run has none."""
+        return self._rows("features.npy")
+
+    def _rows(self, name: str) -> CheckedRows | None:
+        path = self.file(name)
+        if path.is_symlink():
+            raise InputError(f"{path}: expected a file inside the run directory, got a link")
         if not path.is_file():
             return None
         try:

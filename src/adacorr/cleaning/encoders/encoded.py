@@ -8,6 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+OWN = ("efficientnet-lite0", "tfidf")
+"""Encoders of adacorr's: no code and no file that a name could choose."""
+
 
 @dataclass(frozen=True)
 class Encoded:
