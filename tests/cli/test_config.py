@@ -88,6 +88,32 @@ def test_a_wrong_file_is_refused_and_says_why(here, run_cli, text, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[predict]\nnet = 'evil.payload:go'\n",
+        "[fit]\nnet = 'evil:go'\n",
+        "[clean]\nencoder = 'evil:go'\n",
+        "[clean]\nencoder = 'somebody/model'\n",
+        "[correct]\nscheduler = 'tcp://127.0.0.1:1'\n",
+    ],
+)
+def test_a_file_that_lies_about_chooses_no_code(here, run_cli, monkeypatch, text):
+    """It may have come with a run from elsewhere; who names the file trusts it."""
+    (here / "adacorr.toml").write_text(text)
+    code, _, err = run_cli("clean", "data.csv", "--print-config")
+    assert code == 2
+    assert "expected no code and no model from elsewhere in a file that nobody named" in err
+    assert run_cli("clean", "data.csv", "--print-config", "--config", "adacorr.toml")[0] == 0
+    monkeypatch.setenv("ADACORR_CONFIG", "adacorr.toml")
+    assert run_cli("clean", "data.csv", "--print-config")[0] == 0
+
+
+def test_names_of_adacorrs_own_may_lie_about(here, run_cli):
+    (here / "adacorr.toml").write_text("[fit]\nnet = 'cnn:filters=8'\n[clean]\nencoder = 'tfidf'\n")
+    assert run_cli("clean", "data.csv", "--print-config")[0] == 0
+
+
 def test_a_missing_file_is_one_line(here, run_cli):
     code, _, err = run_cli("--config", "no.toml", "bench", "run", "g.toml")
     assert code == 2

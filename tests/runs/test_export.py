@@ -143,3 +143,23 @@ def test_command(run, tmp_path, monkeypatch, capsys, argv, code, text):
     assert (exit_.value.code or 0) == code
     assert text in captured.out + captured.err
     assert "Traceback" not in captured.err
+
+
+def test_nothing_is_fetched_because_a_run_says_so(tmp_path, capsys):
+    """A table behind a URL is read when the user names it, not when a run from elsewhere does."""
+    fsspec = pytest.importorskip("fsspec")
+    f = np.array([[0.9, 0.1], [0.2, 0.8]] * 20)
+    np.save(tmp_path / "p.npy", f)
+    np.save(tmp_path / "y.npy", np.arange(40) % 2)
+    correct_table((tmp_path / "y.npy", tmp_path / "p.npy"), run_dir=tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").unlink()
+    config = tmp_path / "run" / "config.toml"
+    place = "memory://elsewhere/a.csv"
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("source")]
+    config.write_text("\n".join(lines).replace("[data]", f'[data]\nsource = "{place}"'))
+    secret = "\n".join(["secret", *map(str, range(40))]).encode()
+    fsspec.filesystem("memory").pipe("/elsewhere/a.csv", secret)
+    with pytest.raises(SystemExit, match="0"):
+        main(["export", str(tmp_path / "run"), "--output", str(tmp_path / "o.csv")])
+    assert f"the columns of {place} are left out" in capsys.readouterr().out
+    assert "secret" not in read(tmp_path / "o.csv")[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Collection
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 FILE_NAME = "adacorr.toml"
 FILE_VARIABLE = "ADACORR_CONFIG"
 PREFIX = "ADACORR_"
+_CODE = {
+    "net": re.compile(r"[\w.]+:\w*"),
+    "encoder": re.compile(r".*[:/\\].*", re.DOTALL),
+    "scheduler": re.compile(r".*", re.DOTALL),  # what it sends is run
+}
+_NEVER = re.compile(r"(?!)")
 
 
 def find_file(config: Path | None) -> Path | None:
@@ -46,13 +53,28 @@ def sources(config: Path | None, commands: Collection[str]) -> list[Callable[...
     environment = Env(PREFIX, show=False)
     if path is None:
         return [environment]
-    _check_tables(path, commands)
+    tables = read_toml(path)
+    _check_tables(path, tables, commands)
+    if config is None and not os.environ.get(FILE_VARIABLE):
+        _check_no_code(path, tables)
     return [environment, Toml(path)]
 
 
-def _check_tables(path: Path, commands: Collection[str]) -> None:
+def _check_no_code(path: Path, tables: dict[str, dict[str, Any]]) -> None:
+    """A file that happens to be in the current folder, a run from elsewhere perhaps, names none."""
+    for table, values in tables.items():
+        for name, value in values.items():
+            if isinstance(value, str) and _CODE.get(name, _NEVER).fullmatch(value):
+                raise InputError(
+                    f"{path}: expected no code and no model from elsewhere in a file that nobody "
+                    f"named, got {name} = {value!r} in [{table}]; if you trust it, say so: "
+                    f"--config {path}"
+                )
+
+
+def _check_tables(path: Path, tables: dict[str, Any], commands: Collection[str]) -> None:
     """Cyclopts looks for the command's own table and passes over all others: say if one is odd."""
-    for name, value in read_toml(path).items():
+    for name, value in tables.items():
         if name not in commands or not isinstance(value, dict):
             near = get_close_matches(name, commands, n=1)
             hint = f"; did you mean [{near[0]}]?" if near and near[0] != name else ""

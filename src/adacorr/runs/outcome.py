@@ -24,6 +24,7 @@ from adacorr.files import atomic
 from adacorr.runs.reader import Batch, RunData
 from adacorr.tables import parquet
 from adacorr.tables.arrow import from_numpy
+from adacorr.tables.remote import is_url
 from adacorr.tables.sources import CSV_SUFFIXES, Source, files_behind, open_sources
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _table_behind(data: RunData) -> tuple[list[Source] | None, str | None]:
     source = settings.get("source")
     if not isinstance(source, str) or not source.lower().endswith((*CSV_SUFFIXES, ".parquet")):
         return None, None
+    if is_url(source):  # nothing is fetched because a run says so
+        return None, f"the columns of {source} are left out: adacorr_row says which row is which"
     try:
         files = files_behind(source)
         stored = settings.get("source_sha256")
