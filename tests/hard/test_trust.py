@@ -324,7 +324,8 @@ def bombs(path: Path) -> Path:
         (path / name).mkdir(parents=True)
     Image.new("RGB", (7900, 8100)).save(path / "a" / "0.png")
     for i in range(80):
-        shutil.copy(path / "a" / "0.png", path / "ab"[i % 2] / f"{i}.png")
+        if i:
+            shutil.copy(path / "a" / "0.png", path / "ab"[i % 2] / f"{i}.png")
     return path
 
 
