@@ -56,6 +56,30 @@ def test_ask_answer_correct_and_ask_again(run_cli, animals):
     assert not set(asked) & set(json.loads(out)["rows"])
 
 
+def test_answers_do_not_move_to_other_rows(run_cli, animals):
+    """A row number says nothing of a table that was sorted again since people were asked."""
+    run_cli("ask", "animals.csv", "--n", "40", "--output", "q.csv", "--quiet")
+    answer("q.csv")
+    head, *rows = Path("animals.csv").read_text().splitlines()
+    Path("animals.csv").write_text("\n".join([head, *reversed(rows)]) + "\n")
+    for words in (
+        ["correct", "animals.csv", "--output", "o.csv"],
+        ["ask", "animals.csv", "--output", "next.csv"],
+    ):
+        code, _, err = run_cli(*words, "--verified", "q.csv")
+        assert code == 2
+        assert "the table has changed since" in err
+        assert "as the answers have it" in err
+    with open("q.csv", newline="") as file:
+        said = list(csv.DictReader(file))
+    with open("q.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, ["row", "label"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(said)
+    words = ["correct", "animals.csv", "--output", "o.csv", "--verified", "q.csv"]
+    assert run_cli(*words)[0] == 0  # one's own risk
+
+
 def test_json_holds_the_certificate(run_cli, animals):
     run_cli("ask", "animals.csv", "--output", "q.csv", "--quiet")
     answer("q.csv")

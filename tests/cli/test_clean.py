@@ -183,7 +183,6 @@ DEEP = "[" * 100_000
         ("cache/linear-0.npy", np.zeros((1, 1), np.float32)),
         ("cache/digests.npy", np.zeros(3)),
         ("cache/encoded.npy", "rubbish"),
-        ("features.npy", np.zeros((3, 3), np.float32)),
     ],
 )
 def test_what_is_damaged_in_the_cache_is_made_again(cleaned, run_cli, name, content):
@@ -195,6 +194,16 @@ def test_what_is_damaged_in_the_cache_is_made_again(cleaned, run_cli, name, cont
     code, _, error = run_cli("clean", "--resume", str(cleaned), "--quiet")
     assert code == 0, error
     assert (cleaned / "pred_probs.npy").read_bytes() == wanted
+
+
+def test_damaged_features_are_not_gone_on_with(cleaned, run_cli):
+    features = cleaned / "features.npy"
+    damaged = bytearray(features.read_bytes())
+    damaged[900] ^= 64
+    features.write_bytes(damaged)
+    code, _, error = run_cli("clean", "--resume", str(cleaned))
+    assert code == 2
+    assert "features.npy: expected the file as the run wrote it" in error
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,23 @@ def test_columns_in_another_order_are_named_and_nothing_is_changed(order):
     assert result.n_flipped == 0
 
 
+@pytest.mark.parametrize("k", [11, 40])
+def test_two_columns_of_many_that_changed_places(k):
+    """Their share of all rows is small, and yet each of their rows would be changed wrongly."""
+    labels, _, f = problem(n=100 * k, k=k, rate=0.05)
+    order = [*range(k - 2), k - 1, k - 2]
+    result = correct(labels, f[:, order])
+    assert f"column {k - 2} as {k - 1}, {k - 1} as {k - 2}" in result.warnings[0]
+    assert result.n_flipped == 0
+
+
+def test_a_few_rows_are_no_other_order():
+    labels, _, f = problem(k=40, n=4000, rate=0.05)
+    rare = np.flatnonzero(labels >= 38)
+    keep = np.delete(np.arange(4000), rare[10:])
+    assert not input_warnings(labels[keep], f[keep][:, [*range(38), 39, 38]])
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.4, 0.6])
 def test_noise_is_no_other_order(rate):
     labels, _, f = problem(rate=rate)

@@ -190,10 +190,29 @@ def damage(bits: dict[str, Any] | Gap, power: dict[str, Any] | Gap) -> str:
 def foreign(r: dict[str, Any] | Gap) -> str:
     rows = [
         ("code named by a run, refused", r["code_refused"]),
+        ("encoders and models named by a run of `clean`, refused", r["encoders_refused"]),
+        ("code named by an `adacorr.toml` that nobody named, refused", r["settings_refused"]),
         ("links in a run, nothing outside written", r["links_harmless"]),
+        (
+            "links in a run of `clean` that goes on, nothing outside written",
+            r["clean_links_harmless"],
+        ),
         ("ports of `--engine dask`, all on loopback", r["ports_on_loopback"]),
     ]
     return table(("what does not belong", "experiments"), rows)
+
+
+def identity(r: dict[str, Any] | Gap) -> str:
+    kinds = ("csv", "csv, with ids", "parquet", "parquet, with ids")
+    rows = [(kind, r[kind]["samples"], 0, r[kind]["answers_refused"]) for kind in kinds]
+    sums = (total([row[i] for row in rows]) for i in (1, 2, 3))
+    head = (
+        "source changed after the run",
+        "samples asked for",
+        "another's shown",
+        "files of answers refused",
+    )
+    return table(head, [*rows, ("all", *sums)])
 
 
 def huge(r: dict[str, Any] | Gap) -> str:
@@ -216,6 +235,8 @@ def load(r: dict[str, Any] | Gap) -> str:
         ("time to a confirmed decision, median", f"{r['decide_p50_ms']} ms"),
         ("time to a confirmed decision, 99th percentile", f"{r['decide_p99_ms']} ms"),
         ("all requests, 99th percentile", f"{r['all_p99_ms']} ms"),
+        ("connections of a crowd that only waits", r["crowd"]),
+        ("visitors served in the crowd, of 20", r["served_in_the_crowd"]),
         ("security checks of the same server meanwhile", f"{r['security_checks']:,}, all held"),
         ("the review's own security tests meanwhile", f"{r['security_tests']} passed"),
     ]
@@ -256,6 +277,8 @@ def figures(results: Figures) -> str:
         damage(results["bits"], results["power_loss"]),
         "### Runs from elsewhere\n",
         foreign(results["foreign"]),
+        "### Rows of a changed source\n",
+        identity(results["identity"]),
         "### Faults\n",
         faults(results["faults"]),
         "### Load\n",

@@ -5,9 +5,11 @@ Each experiment is one that once went wrong, with more like it; they are counted
 
 from __future__ import annotations
 
+import contextlib
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -214,6 +217,157 @@ def test_nothing_of_a_run_from_elsewhere_runs(adacorr, finished, tmp_path, recor
             assert not (place / "ran").exists()
             tried += 1
     record("foreign", code_refused=tried)
+
+
+@pytest.fixture(scope="module")
+def cleaned(tmp_path_factory) -> Path:
+    """A run of `clean` beside its table."""
+    folder, rng = tmp_path_factory.mktemp("cleaned"), np.random.default_rng(0)
+    y = np.arange(300) % 2
+    table = pa.table({"label": y ^ (rng.random(300) < 0.1), "size": 3 * y + rng.normal(size=300)})
+    pq.write_table(table, folder / "table.parquet")
+    command = [sys.executable, "-m", "adacorr", "clean", folder / "table.parquet", "--quiet"]
+    subprocess.run([*command, "--run-dir", folder / "run"], check=True)
+    return folder / "run"
+
+
+def evil(*places: Path) -> None:
+    for place in places:
+        (place / "evil").mkdir(exist_ok=True)
+        (place / "evil" / "__init__.py").write_text("open('ran', 'w')")
+        (place / "evil" / "payload.py").write_text("open('ran', 'w')")
+
+
+def test_no_encoder_that_a_clean_names_is_loaded(adacorr, cleaned, tmp_path, record):
+    """Code, and models of a hub or a folder; predict and going on."""
+    tried, new = 0, cleaned.parent / "table.parquet"
+    for spec in ("evil:go", "evil.payload:go", "os:getcwd", "somebody/model", "./evil", "/tmp"):
+        run = Path(shutil.copytree(cleaned, tmp_path / f"run{tried}"))
+        settings = run / "cache" / "settings.toml"
+        text = settings.read_text().replace("[clean]\n", f'[clean]\nencoder = "{spec}"\n')
+        settings.write_text(text)
+        evil(run, tmp_path)
+        for words in (["predict", run, new, "--output", tmp_path / "o.npy"],
+                      ["clean", "--resume", run]):  # fmt: skip
+            place = (run, tmp_path)[tried % 2]
+            assert "expected an encoder of adacorr's" in adacorr(*words, cwd=place).one_line()
+            assert not (place / "ran").exists()
+            tried += 1
+    record("foreign", encoders_refused=tried)
+
+
+def test_settings_that_lie_about_choose_no_code(adacorr, finished, cleaned, tmp_path, record):
+    """An ``adacorr.toml`` that came with a run, where the user happens to stand."""
+    words = {
+        "predict": ["predict", finished, "digits", "--output", "o.npy"],
+        "fit": ["fit", "digits", "--subset", "300", *FIT, "--run-dir", "run"],
+        "clean": ["clean", cleaned.parent / "table.parquet", "--run-dir", "run"],
+        "correct": ["correct", cleaned.parent / "table.parquet", "--output", "o.csv"],
+    }
+    lines = {
+        "predict": ["net = 'evil.payload:go'", "encoder = 'evil:go'"],
+        "fit": ["net = 'evil:go'", "net = 'evil.payload:go'"],
+        "clean": ["encoder = 'evil:go'", "encoder = 'somebody/model'"],
+        "correct": ["engine = 'dask'\nscheduler = 'tcp://127.0.0.1:9'"],
+    }
+    tried = 0
+    for command, settings in lines.items():
+        for text in settings:
+            place = tmp_path / str(tried)
+            place.mkdir()
+            evil(place)
+            (place / "adacorr.toml").write_text(f"[{command}]\n{text}\n")
+            line = adacorr(*words[command], cwd=place).one_line()
+            assert "expected no code and no model from elsewhere" in line
+            assert not (place / "ran").exists()
+            tried += 1
+    record("foreign", settings_refused=tried)
+
+
+def test_going_on_with_a_clean_writes_through_no_link(adacorr, cleaned, tmp_path, record):
+    tried = 0
+    for path in sorted(path for path in cleaned.rglob("*") if path.is_file()):
+        name = path.relative_to(cleaned)
+        for link in (Path.symlink_to, Path.hardlink_to):
+            run = Path(shutil.copytree(cleaned, tmp_path / f"run{tried}"))
+            precious = tmp_path / f"precious{tried}"
+            (run / name).rename(precious)
+            link(run / name, precious)
+            kept = precious.read_bytes()
+            if name.name != "encoder.json":
+                (run / "cache" / "encoder.json").write_text("{}")  # all is to be made anew
+            adacorr("clean", "--resume", run, "--quiet")
+            assert precious.read_bytes() == kept, name
+            shutil.rmtree(run)
+            tried += 1
+    record("foreign", clean_links_harmless=tried)
+
+
+def changes(table: pa.Table) -> dict[str, pa.Table]:
+    """Ways in which a source changes after the run."""
+    n, rng = table.num_rows, np.random.default_rng(0)
+    other = table.set_column(1, "text", pa.array([f"another text {i}" for i in range(n)]))
+    return {
+        "sorted again": table.take(rng.permutation(n)),
+        "a row added in front": pa.concat_tables([table.slice(n - 1), table]),
+        "a row gone": table.slice(1),
+        "other rows": other.take(rng.permutation(n)),
+    }
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_no_row_stands_for_another(adacorr, named, suffix, tmp_path, record):
+    """A source that changed after the run, or after people were asked about its rows."""
+    from adacorr.runs.samples import Items
+
+    n, rng = 300, np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    p = np.where(rng.random(n) < 0.1, 1 - y, y) * 0.8 + 0.1
+    texts = [f"text number {i}" for i in range(n)]
+    ids = pa.array([f"r{i}" for i in range(n)])
+    table = pa.table({"id": ids, "text": texts, "label": y, "p_0": 1 - p, "p_1": p})
+    table = table if named else table.rename_columns(["name", *table.column_names[1:]])
+    write = pq.write_table if suffix == ".parquet" else pyarrow.csv.write_csv
+    looked = refused = 0
+    for number, changed in enumerate(changes(table).values()):
+        place = tmp_path / str(number)
+        place.mkdir()
+        source, answers = place / f"a{suffix}", place / "answers.csv"
+        write(table, source)
+        adacorr("correct", source, "--run-dir", place / "run", "--quiet")
+        adacorr("ask", source, "--n", "20", "--output", answers, "--quiet")
+        head, *rows = answers.read_text().splitlines()
+        answers.write_text("\n".join([head, *(row + "0" for row in rows)]) + "\n")
+        write(changed, source)
+        items = Items(RunData.open(Run.open(place / "run")), np.arange(n), 64)
+        for i in range(n):
+            text = items.get(i).fields.get("text")
+            gone = named and text is not None and text.startswith("another")  # the id's new text
+            assert text in (None, "", texts[i]) or gone, (i, text)
+            looked += 1
+        done = adacorr("correct", source, "--verified", answers, "--output", place / "o.csv")
+        assert "has changed since" in done.one_line()
+        refused += 1
+    name = f"{suffix[1:]}{', with ids' if named else ''}"
+    record("identity", **{name: {"samples": looked, "answers_refused": refused}})
+
+
+def test_a_crowd_that_waits_keeps_nobody_out(finished, serve, record):
+    """Half of the connections are in the middle of a request, and new ones come all the time."""
+    server = serve(Run.open(finished))
+    host, port = server.origin.removeprefix("http://").split(":")
+    crowd: list[socket.socket] = []
+    for round_ in range(20):
+        for i in range(50):
+            crowd.append(socket.create_connection((host, int(port))))
+            with contextlib.suppress(OSError):
+                crowd[-1].sendall(b"GET / HTTP/1.1\r\nHost:" if i % 2 else b"")
+        with server.visitor() as visitor:
+            assert visitor.get("/api/run").status_code == 200, round_
+    for connection in crowd:
+        connection.close()
+    record("review_load", crowd=len(crowd), served_in_the_crowd=20)
 
 
 def test_links_in_a_run_lead_nowhere(adacorr, finished, tmp_path, record):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 MIN_ROWS = 200
 MAX_CLASSES = 1000  # an assignment problem of this size takes a tenth of a second
-PERMUTED_GAIN = 0.2  # of all labels that would agree more in another order
+MOVED_ROWS = 20  # of a class; in fewer a weak model may mean another one by chance
 IN_SAMPLE = 0.002  # disagreement and doubt below this: the model knows each label
 
 
@@ -30,17 +30,16 @@ def _permuted(labels: NDArray[np.int64], predicted: NDArray[np.int64], k: int) -
     if k > MAX_CLASSES:
         return ""
     counts = np.bincount(predicted * k + labels, minlength=k * k).reshape(k, k)
-    now = np.trace(counts)
-    if now > 0.9 * len(labels):  # the common case: nothing to look for
+    now, size, own = np.trace(counts), counts.sum(axis=1), np.diag(counts)
+    elsewhere = (size >= MOVED_ROWS) & (counts.max(axis=1) > 0.5 * size) & (own < 0.25 * size)
+    if elsewhere.sum() < 2:  # the common case: nothing to look for
         return ""
     from scipy.optimize import linear_sum_assignment
 
     columns, classes = linear_sum_assignment(-counts)
-    moved = columns != classes
-    size = np.maximum(counts.sum(axis=1), 1)
-    clear = moved & (counts[columns, classes] > 0.5 * size) & (np.diag(counts) < 0.25 * size)
-    gain = (counts[columns, classes] - np.diag(counts)[columns])[clear].sum()
-    if gain < PERMUTED_GAIN * len(labels) or clear.sum() < 2:
+    clear = elsewhere & (columns != classes) & (counts[columns, classes] > 0.5 * size)
+    gain = (counts[columns, classes] - own)[clear].sum()
+    if clear.sum() < 2:
         return ""
     pairs = ", ".join(f"{c} as {g}" for c, g in zip(columns[clear], classes[clear], strict=True))
     shown = pairs if len(pairs) < 60 else pairs[:60].rsplit(",", 1)[0] + ", ..."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,13 @@ class Verified:
     keys : row numbers, or ids as text.
     labels : one answer per key; "cannot tell" is one.
     id_column : the column of the table that holds the ids; None for row numbers.
+    shown : the other columns of the answers: what the table said when people were asked.
     """
 
     keys: tuple[Any, ...]
     labels: tuple[Any, ...]
     id_column: str | None = None
+    shown: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, verified: Any) -> Verified | None:
@@ -52,7 +55,9 @@ class Verified:
         """Row numbers in the whole input, in the order of the keys."""
         if self.id_column is not None:
             return _rows_of_ids([str(key) for key in self.keys], self.id_column, sources)
-        return self._numbers()
+        rows = self._numbers()
+        _check_same(rows, self.shown, sources)
+        return rows
 
     def among(
         self,
@@ -105,18 +110,21 @@ def read_verified(path: Path, *, by_id: bool = False) -> Verified:
     (source,) = open_sources(path)
     key = _column(source, ("id", *ROW_NAMES) if by_id else ROW_NAMES)
     label = _column(source, tuple(name for name in LABEL_NAMES if name != key))
-    keys: list[Any] = []
-    labels: list[Any] = []
-    for batch in source.batches([key, label], _BATCH):
-        for place, said in zip(
-            batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
-        ):
-            if said is not None and str(said).strip():
-                keys.append(place)
-                labels.append(said.strip() if isinstance(said, str) else said)
-    if not keys:
+    names = [key, label, *(n for n in source.types if n not in (key, label))]
+    found: list[tuple[Any, ...]] = []
+    for batch in source.batches(names, _BATCH):
+        columns = (batch.column(name).to_pylist() for name in names)
+        found += [row for row in zip(*columns, strict=True) if not _is_gap(row[1])]
+    if not found:
         raise InputError(f"{path}: expected answers in column {label!r}, got none")
-    return Verified(tuple(keys), tuple(labels), key if key == "id" else None)
+    keys, labels, *others = zip(*found, strict=True)
+    labels = tuple(said.strip() if isinstance(said, str) else said for said in labels)
+    shown = dict(zip(names[2:], others, strict=True))
+    return Verified(keys, labels, key if key == "id" else None, shown)
+
+
+def _is_gap(said: Any) -> bool:
+    return said is None or not str(said).strip()
 
 
 def _column(source: Source, names: Sequence[str]) -> str:
@@ -141,6 +149,51 @@ def _places(keys: Iterable[str], names: Iterable[Any], kind: str) -> list[int]:
     if missing is not None:
         raise InputError(f"verified: expected a {kind} of the data, got {missing!r}")
     return [found[name] for name in wanted]
+
+
+def _check_same(
+    rows: NDArray[np.int64], shown: Mapping[str, tuple[Any, ...]], sources: Sequence[Source]
+) -> None:
+    """Row numbers mean nothing in a table that was sorted again: its rows must be those shown."""
+    order = np.argsort(rows, kind="stable")
+    ranked, start = rows[order], 0
+    for source in sources:
+        names = [name for name in shown if name in source.types]
+        for batch in source.batches(names, _BATCH) if names else ():
+            first, last = np.searchsorted(ranked, [start, start + batch.num_rows])
+            for place in order[first:last].tolist():
+                for name in names:
+                    now = batch.column(name)[int(rows[place]) - start].as_py()
+                    if not _alike(now, shown[name][place]):
+                        raise InputError(
+                            f"{source.path}: expected {name} = {_short(shown[name][place])} in row "
+                            f"{rows[place]}, as the answers have it, got {_short(now)}: the table "
+                            f"has changed since (or take {name} out of the answers)"
+                        )
+            start += batch.num_rows
+            if start > ranked[-1]:
+                return
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two cells say the same, however a spreadsheet has written them.
+
+    >>> _alike(0.123456, "0.1235"), _alike("a  b", "a b"), _alike(None, ""), _alike("a", "b")
+    (True, True, True, False)
+    """
+    plain = (str, int, float, type(None))
+    if type(a) not in plain or type(b) not in plain:
+        return True  # dates, flags and lists have too many spellings
+    a, b = ("" if x is None or x != x else x for x in (a, b))  # NaN is a gap too
+    try:
+        return math.isclose(float(a), float(b), rel_tol=1e-3, abs_tol=1e-6)
+    except ValueError:
+        return "".join(str(a).split()) == "".join(str(b).split())
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _rows_of_ids(ids: Sequence[str], column: str, sources: Sequence[Source]) -> NDArray[np.int64]:
