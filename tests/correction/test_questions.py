@@ -64,7 +64,7 @@ def test_batches_files_and_formats_of_answers_do_not_matter(problem, table):
     pq.write_table(pa_rows, folder / "by_id.parquet")
     with open(folder / "by_row.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["row", "text", "label"])
+        writer.writerow(["row", "comment", "label"])
         writer.writerows((row, "x", label) for row, label in said.items())
         writer.writerow([2999, "no answer yet", ""])
     results = [
