@@ -339,6 +339,17 @@ def test_sop_terms_and_their_descent():
             assert new == pytest.approx(value[i, 0].item() - rate * slope, abs=1e-6)
 
 
+@pytest.mark.parametrize(("epochs", "step"), [(120, 10.0), (30, 40.0)])
+def test_sop_takes_larger_steps_in_a_shorter_run(epochs, step):
+    z, y = torch.zeros(2, K), torch.tensor([0, 1])
+    moved = []
+    for method in (SOP(), SOP(lr_u=step, lr_v=step)):
+        method.start(Setting(y, K, epochs, torch.device("cpu")))
+        method.loss(Step((z,), y, torch.arange(2), 1, torch.Generator(), z, lambda i, x: x))
+        moved.append(method.state())
+    torch.testing.assert_close(moved[0], moved[1])
+
+
 def test_dividemix_targets_and_loss():
     z, y = batch(25)
     own, both = batch(26)[0].softmax(dim=1), batch(27)[0].softmax(dim=1)

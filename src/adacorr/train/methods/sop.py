@@ -15,6 +15,7 @@ from adacorr.train.methods.parts.per_sample import PerSample
 
 START = 1e-8  # deviation of the noise terms at the start
 FLOOR = 1e-4  # of probabilities under the logarithm
+SOURCE_STEP, SOURCE_EPOCHS = 10.0, 120
 
 
 def noise_term(u: Tensor, v: Tensor, labels: Tensor) -> Tensor:
@@ -48,20 +49,25 @@ class SOP(Method):
 
     Attributes
     ----------
-    lr_u, lr_v : steps of u and v, 10 and 10 as in the source for CIFAR-10 and symmetric noise; both
-        are of the batch mean's gradient there.
+    lr_u, lr_v : steps of u and v along the gradient of the batch mean. None: 10 as in the source for
+        CIFAR-10 and symmetric noise, if the run has 120 epochs like there. The noise terms of a
+        sample move once in an epoch, and from nearly nought: in a shorter run they must take larger
+        steps to get as far, 40 in one of 30 epochs.
     """
 
     name: ClassVar[str] = "sop"
 
-    lr_u: float = 10.0
-    lr_v: float = 10.0
+    lr_u: float | None = None
+    lr_v: float | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.lr_u, "lr_u", above=0)
-        check_number(self.lr_v, "lr_v", above=0)
+        for name in ("lr_u", "lr_v"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name, above=0)
 
     def start(self, setting: Setting) -> None:
+        step = SOURCE_STEP * SOURCE_EPOCHS / setting.epochs
+        self._step_u, self._step_v = self.lr_u or step, self.lr_v or step
         n, k = len(setting.labels), setting.n_classes
         g = torch.Generator().manual_seed(0)
         self._u = PerSample((START * torch.randn(n, 1, generator=g)).to(setting.device))
@@ -81,8 +87,8 @@ class SOP(Method):
         fit = fitted_loss(probs, noise_term(u, v.detach(), step.labels), step.labels).mean()
         left = residual(probs, noise_term(u.detach(), v, step.labels), step.labels).mean()
         (slope_u,), (slope_v,) = torch.autograd.grad(fit, u), torch.autograd.grad(left, v)
-        self._u.value[step.index] = u.detach() - self.lr_u * slope_u
-        self._v.value[step.index] = v.detach() - self.lr_v * slope_v
+        self._u.value[step.index] = u.detach() - self._step_u * slope_u
+        self._v.value[step.index] = v.detach() - self._step_v * slope_v
 
     def end_epoch(self, end: EpochEnd) -> Tensor:
         self._u.settle()
