@@ -120,7 +120,7 @@ def _work(cell: Cell, threads: int, slot: int, sender: Connection) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(min(threads, torch.get_num_threads()))  # heeds OMP_NUM_THREADS
     if count := torch.cuda.device_count():  # asks the driver, starts nothing on a GPU yet
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         os.environ["CUDA_VISIBLE_DEVICES"] = device_of(slot, count, visible)

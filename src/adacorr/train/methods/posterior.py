@@ -5,7 +5,8 @@ What differs from AdaCorr, and why:
 - two nets start differently, and until burn-in ends each learns from half of the samples. The other
   half's labels it cannot have learnt by heart: how often the two nets are right about labels of the
   other's half tells when burn-in is over, and where they are surest it tells how many labels are
-  wrong;
+  wrong. Nets that have not become as sure as they are right by half of the run know too little to
+  judge labels: from then on both learn from all samples, and no label is left out;
 - the likelihood ratio test is one on the posterior P(true | x, given), with T estimated at the end
   of burn-in: under pair noise the net's argmax is often the wrong class of a pair, the posterior's
   is not. Where T does not name the sources of wrong labels it has no say;
@@ -34,7 +35,13 @@ from adacorr.core.validation import check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.parts.guard import NEVER_READY, errs_more
 from adacorr.train.methods.parts.halves import Halves
-from adacorr.train.methods.parts.noise_rate import disagreement, surest_counts, surest_noise_rate
+from adacorr.train.methods.parts.noise_rate import (
+    disagreement,
+    sure_as_right,
+    surest_counts,
+    surest_noise_rate,
+    surest_part,
+)
 from adacorr.train.methods.parts.plateau import Plateau
 from adacorr.train.methods.parts.scaling import scaled
 from adacorr.train.methods.parts.snapshot import RollingMean
@@ -124,8 +131,8 @@ class Posterior(Method):
 
     Attributes
     ----------
-    burn_in : "auto" ends it when accuracy on labels not learnt from stands still; or a number of
-        epochs.
+    burn_in : "auto" ends it when accuracy on labels not learnt from stands still and the nets are
+        as sure as they are right; or a number of epochs.
     window : epochs that predictions are averaged over (window N K floats).
     smoothing : label smoothing after burn-in, against what wrong labels are still trusted.
     """
@@ -187,7 +194,8 @@ class Posterior(Method):
     def end_epoch(self, end: EpochEnd) -> Tensor:
         f = self._mean.add(end.running)
         if not self._m and self._burning_in(end.epoch):
-            if why := self._plateau.reason_unseen(end.history, len(self._given)):
+            why = self._plateau.reason_unseen(end.history, len(self._given))
+            if why and sure_as_right(self._given, f):
                 self._m = end.epoch
                 end.log(f"burn-in ends: {why}")
             elif not self._burning_in(end.epoch + 1):
@@ -207,7 +215,8 @@ class Posterior(Method):
         end.log(f"noise rate estimated as {self._rate.item():.3f}")
         one = (source_certainty(self._T) >= NAMED).any()
         end.log(f"wrong labels seem to come from {'mostly one class each' if one else 'any class'}")
-        self._errs_more = errs_more(*disagreement(self._given, f, part=5), *f.shape)
+        part = surest_part(self._given, f)
+        self._errs_more = errs_more(*disagreement(self._given, f, part), len(f) // part, f.shape[1])
         if self._errs_more:
             end.log(
                 "the labels look better than the net: it leaves labels out, "

@@ -49,8 +49,8 @@ class SOP(Method):
 
     Attributes
     ----------
-    lr_u, lr_v : steps of u and v along the gradient of the batch mean. None: 10 as in the source for
-        CIFAR-10 and symmetric noise, if the run has 120 epochs like there. The noise terms of a
+    lr_u, lr_v : steps of u and v along the gradient of the batch mean. None: 10 as in the source
+        for CIFAR-10 and symmetric noise, if the run has 120 epochs like there. The noise terms of a
         sample move once in an epoch, and from nearly nought: in a shorter run they must take larger
         steps to get as far, 40 in one of 30 epochs.
     """

@@ -67,14 +67,19 @@ class Plateau:
 
         Then it needs no validation split, and many labels make it exact: burn-in ends when it is
         certainly above chance (4 standard errors) and, compared like there, has gained no more than
-        2 standard errors.
+        2 standard errors. It goes on, also past a third of the run, while that gain is more than a
+        tenth of what the net knows beyond chance. Whether the net is as sure as it is right is for
+        :func:`~.noise_rate.sure_as_right` to say.
         """
         accuracy = [float(line["train_accuracy"]) for line in history]
-        if len(accuracy) < max(self.earliest, self.patience + 1) or self._unready(history[-1]):
+        begun = len(accuracy) >= max(self.earliest, self.patience + 1)
+        if not begun or history[-1]["steps"] < self.steps:
             return None
         old, new = max(accuracy[: -self.patience]), max(accuracy[-self.patience :])
         best = max(old, new)
         if best < self.chance + 4 * _standard_error(self.chance, n):
+            return None
+        if new - old > self.fast * (new - self.chance):
             return None
         if new <= old + 2 * _standard_error(best, n):
             return f"accuracy on labels not learnt from stands at {best:.3f}"
