@@ -36,7 +36,7 @@ from adacorr.cleaning.features import Features, make_features
 from adacorr.cleaning.folds import Folds, out_of_fold
 from adacorr.cleaning.issues import find_nearness
 from adacorr.cleaning.models import models_for
-from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
+from adacorr.cleaning.samples import Columns, Samples, digests, given_samples, open_samples
 from adacorr.core.answers import Answers
 
 RECORDS = Path(__file__).parents[1] / "results" / "clean" / "records.jsonl"
@@ -59,12 +59,12 @@ class Case:
 
 
 def table(path: str, label: str | None = None) -> Case:
-    samples = open_samples(DATA / path, Choice(label_column=label))
+    samples = open_samples(DATA / path, Columns(label_column=label))
     return Case(samples, samples.labels if samples.truth is None else samples.truth)
 
 
 def pictures(images: Any, given: NDArray[Any], truth: NDArray[Any]) -> Case:
-    return Case(given_samples(images, given.astype(int), Choice()), truth.astype(np.int64))
+    return Case(given_samples(images, given.astype(int), Columns()), truth.astype(np.int64))
 
 
 def noisy(case: Case) -> Case:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from adacorr.train.batches import Feed, crop_flip, fit_scaling, make_source
+from adacorr.train.batches import Feed, crop_flip, fit_scaling, make_batches
 from adacorr.train.engine import Engine, Job
 from adacorr.train.methods import AdaCorr, Method, Standard
 from adacorr.train.methods.base import EpochEnd, Setting, Step
@@ -55,7 +55,7 @@ class Case:
 def engine_epoch(case: Case, method: Method, warm: int) -> Epoch:
     """An epoch of the engine, after `warm` epochs that are not measured."""
     ranks = Ranks()
-    source = make_source(case.X, ranks.device)
+    source = make_batches(case.X, ranks.device)
     feed = Feed(source, fit_scaling(source, case.train), case.augment)
     job = Job(feed, case.y, case.train, K, (feed, case.val, case.y[case.val]))
     settings = Settings(epochs=1000, batch_size=BATCH)

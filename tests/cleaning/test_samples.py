@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from adacorr.cleaning.columns import telling_columns
-from adacorr.cleaning.samples import Choice, digests, given_samples, open_samples
+from adacorr.cleaning.samples import Columns, digests, given_samples, open_samples
 from adacorr.core.validation import InputError
 
 N = 60
@@ -54,7 +54,7 @@ def test_text_is_told_from_values(tmp_path):
     text = [prose(i) for i in range(N)]
     assert open_samples(write(tmp_path, text=text)).kind == "text"
     assert open_samples(write(tmp_path, text=text, size=SIZES)).kind == "values"
-    chosen = open_samples(write(tmp_path, text=text, size=SIZES), Choice(text_column="text"))
+    chosen = open_samples(write(tmp_path, text=text, size=SIZES), Columns(text_column="text"))
     assert chosen.kind == "text"
     assert chosen.content[1] == prose(1)
 
@@ -99,7 +99,7 @@ def test_a_table_with_image_paths(tmp_path, photos):
 
 def test_group_and_split_columns(tmp_path):
     path = write(tmp_path, size=SIZES, who=np.arange(N) // 3, part=["a", None] * 30)
-    samples = open_samples(path, Choice(group_column="who", split_column="part"))
+    samples = open_samples(path, Columns(group_column="who", split_column="part"))
     assert samples.groups is not None
     assert len(np.unique(samples.groups)) == N // 3
     assert samples.split is not None
@@ -108,14 +108,14 @@ def test_group_and_split_columns(tmp_path):
 
 def test_labels_come_back_as_they_were():
     for labels in (LABELS, np.arange(N) % 3, np.array([5, 7])[np.arange(N) % 2]):
-        samples = given_samples(np.linspace(0, 1, 3 * N).reshape(N, 3), labels, Choice())
+        samples = given_samples(np.linspace(0, 1, 3 * N).reshape(N, 3), labels, Columns())
         assert samples.codec.decode(samples.labels).tolist() == labels.tolist()
 
 
 def test_frames_bring_the_order_of_their_classes():
     pd = pytest.importorskip("pandas")
     labels = pd.Categorical(LABELS, categories=["yes", "no"])
-    samples = given_samples(pd.DataFrame({"size": SIZES}), labels, Choice())
+    samples = given_samples(pd.DataFrame({"size": SIZES}), labels, Columns())
     assert samples.class_names == ("yes", "no")
 
 
@@ -129,7 +129,7 @@ def test_frames_bring_the_order_of_their_classes():
 )
 def test_bad_input_is_one_line(data, labels, message):
     with pytest.raises(InputError, match=message):
-        given_samples(data, labels, Choice())
+        given_samples(data, labels, Columns())
 
 
 def test_nothing_left_to_judge_by(tmp_path):
@@ -158,7 +158,7 @@ def test_rows_of_a_table_are_told_apart_by_every_cell():
             "name": ["a", "a", "a", "a", "a", None],
         }
     )
-    samples = given_samples(table, np.arange(6) % 2, Choice())
+    samples = given_samples(table, np.arange(6) % 2, Columns())
     found = digests(replace(samples, content=table))
     _, kind = np.unique(found, axis=0, return_inverse=True)
     assert len(np.unique(kind)) == 5

@@ -8,8 +8,8 @@ from adacorr.train.batches import (
     crop_flip,
     epoch_batches,
     fit_scaling,
+    make_batches,
     make_feed,
-    make_source,
 )
 
 CPU = torch.device("cpu")
@@ -54,7 +54,7 @@ def test_lazy_equals_in_memory(images, workers):
     X, _ = images
     rows = torch.arange(len(X)).split(32)
     feeds = []
-    for source in (make_source(X, CPU), make_source(Items(X), CPU, workers)):
+    for source in (make_batches(X, CPU), make_batches(Items(X), CPU, workers)):
         scaling = fit_scaling(source, np.arange(len(X)))
         feeds.append(make_feed(source, scaling, augment=True))
     draws = [
@@ -67,7 +67,7 @@ def test_lazy_equals_in_memory(images, workers):
 
 def test_ranks_together_draw_what_one_process_draws(images):
     X, _ = images
-    feed = make_feed(source := make_source(X, CPU), fit_scaling(source, np.arange(90)), True)
+    feed = make_feed(source := make_batches(X, CPU), fit_scaling(source, np.arange(90)), True)
     rows = torch.arange(90).split(31)
 
     def drawn(part):
@@ -81,7 +81,7 @@ def test_ranks_together_draw_what_one_process_draws(images):
 
 def test_scaling_is_the_training_part_alone(images):
     X, _ = images
-    source = make_source(X, CPU)
+    source = make_batches(X, CPU)
     x = next(Feed(source, fit_scaling(source, np.arange(40)), False).evaluation([torch.arange(40)]))
     np.testing.assert_allclose(x.mean(dim=(0, 2, 3)), 0, atol=1e-5)
     np.testing.assert_allclose(x.std(dim=(0, 2, 3), correction=0), 1, atol=1e-5)
@@ -90,13 +90,13 @@ def test_scaling_is_the_training_part_alone(images):
 
 def test_a_constant_column_does_not_divide_by_zero():
     X = np.ones((5, 2), np.float32)
-    source = make_source(X, CPU)
+    source = make_batches(X, CPU)
     assert fit_scaling(source, np.arange(5)).std.tolist() == [1, 1]
 
 
 def test_tensors_are_taken_as_they_are():
     x = torch.arange(12).reshape(6, 2)
-    source = make_source(x, CPU)
+    source = make_batches(x, CPU)
     feed = Feed(source, fit_scaling(source, np.arange(6)), False)
     assert next(feed.evaluation([torch.tensor([1, 0])])).equal(x[[1, 0]])
 
@@ -110,22 +110,22 @@ def test_bad_data_is_one_line():
     ]
     for data, message in cases:
         with pytest.raises(InputError, match=message):
-            make_source(data, CPU)
+            make_batches(data, CPU)
     X = np.zeros((4, 2), np.float32)
     X[2, 1] = np.nan
     with pytest.raises(InputError, match="NaN or infinity in row 2"):
-        fit_scaling(make_source(X, CPU), np.arange(4))
-    ragged = make_source([np.zeros((4, 4, 3), np.uint8), np.zeros((5, 4, 3), np.uint8)], CPU)
+        fit_scaling(make_batches(X, CPU), np.arange(4))
+    ragged = make_batches([np.zeros((4, 4, 3), np.uint8), np.zeros((5, 4, 3), np.uint8)], CPU)
     with pytest.raises(InputError, match=r"one shape \(4, 4, 3\), got \(5, 4, 3\) in row 1"):
         list(ragged.batches([torch.tensor([0, 1])]))
-    table = make_source(X, CPU)
+    table = make_batches(X, CPU)
     with pytest.raises(InputError, match="augment: expected uint8 images"):
         make_feed(table, fit_scaling(table, np.array([0, 1])), True)
 
 
 def test_clouds_are_jittered_in_training_only_and_the_same_for_any_number_of_ranks():
     clouds = np.random.default_rng(0).normal(size=(8, 50, 3)).astype(np.float32)
-    source = make_source(clouds, CPU)
+    source = make_batches(clouds, CPU)
     feed = make_feed(source, fit_scaling(source, np.arange(8)), True)
     assert not make_feed(source, feed.scaling, None).augment
     rows = [torch.arange(8)]

@@ -23,7 +23,7 @@ from adacorr.train.methods import (
     Posterior,
 )
 from adacorr.train.methods.base import DROPPED, EpochEnd, Setting, Step
-from adacorr.train.methods.parts.guard import Guard
+from adacorr.train.methods.parts.guard import LabelGuard
 from adacorr.train.methods.parts.halves import Halves
 from adacorr.train.methods.parts.noise_rate import (
     disagreement,
@@ -414,15 +414,15 @@ def test_guard_compares_the_nets_errors_with_the_labels(wrong_sure, wrong_unsure
     """Wrong labels: the share among the surest half; the net's errors: what comes on top."""
     labels, f = surest_first(wrong_sure, wrong_unsure)
     heard = []
-    guard = Guard(active=True)
+    guard = LabelGuard(active=True)
     end = EpochEnd(1, labels, f, lambda: f, (), heard.append)
     assert guard.withholds(labels, end, first=True) is withheld
     assert [line.split(":")[0] for line in heard] == ["no correction for now"] * withheld
-    assert not Guard(active=False).withholds(labels, end, first=True)
+    assert not LabelGuard(active=False).withholds(labels, end, first=True)
 
 
 def test_guard_stays_open():
-    guard, heard = Guard(active=True), []
+    guard, heard = LabelGuard(active=True), []
     for wrong in ((0, 10), (10, 10), (0, 10)):
         labels, f = surest_first(*wrong)
         end = EpochEnd(1, labels, f, f.clone, (), heard.append)
@@ -442,10 +442,10 @@ def test_guard_asks_the_validation_split_if_that_is_large_enough(sure, unsure, w
     g[:, 0] = confident
     heard = []
     end = EpochEnd(1, labels, f, f.clone, (), heard.append, (held, g))
-    assert Guard(active=True).withholds(labels, end, first=True) is withheld
+    assert LabelGuard(active=True).withholds(labels, end, first=True) is withheld
     assert len(heard) == withheld
     few = EpochEnd(1, labels, f, f.clone, (), heard.append, (held[:99], g[:99]))
-    assert Guard(active=True).withholds(labels, few, first=True) is not withheld
+    assert LabelGuard(active=True).withholds(labels, few, first=True) is not withheld
 
 
 def test_guard_waits_for_a_net_that_still_learns():
@@ -458,7 +458,7 @@ def test_guard_waits_for_a_net_that_still_learns():
         f = torch.from_numpy(sure * np.eye(10)[truth] + (1 - sure) / 9 * (1 - np.eye(10)[truth]))
         heard = []
         end = EpochEnd(1, given, f, f.clone, (), heard.append, (given, f))
-        assert Guard(active=True).withholds(given, end, first=True) is withheld
+        assert LabelGuard(active=True).withholds(given, end, first=True) is withheld
         assert ["the net still learns" in line for line in heard] == [True] * withheld
 
 

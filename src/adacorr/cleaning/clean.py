@@ -18,7 +18,7 @@ from adacorr.cleaning.folds import Folds, out_of_fold, pooled
 from adacorr.cleaning.issues import Issues, find_issues, find_nearness, sentences
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
-from adacorr.cleaning.samples import Choice, Samples, digests, given_samples, open_samples
+from adacorr.cleaning.samples import Columns, Samples, digests, given_samples, open_samples
 from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction, correct_codes
@@ -126,7 +126,7 @@ def clean(
     >>> found.labels.shape, sorted(found.by_model)
     ((150,), ['boosting', 'linear', 'neighbours'])
     """
-    choice = Choice(
+    choice = Columns(
         labels if isinstance(labels, str) else None,
         text_column,
         image_column,

@@ -47,7 +47,7 @@ class Views:
         return self.sparse[:, : self.n_words] if name == "words" else self.sparse
 
 
-class Rows(Protocol):
+class SparseView(Protocol):
     """Sparse rows, wherever they lie."""
 
     def take(self, rows: NDArray[np.int64]) -> Any: ...
@@ -79,7 +79,7 @@ class Features:
 
     dense: NDArray[np.float32]
     reduced: NDArray[np.float32]
-    sparse: Rows | None
+    sparse: SparseView | None
     n_words: int
     readable: NDArray[np.bool_]
     digests: NDArray[np.uint64]

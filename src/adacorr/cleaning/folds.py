@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from adacorr.cleaning.engine import HERE, Engine, one_thread
 from adacorr.cleaning.features import Features, Tick, Views, array_at, array_there, silent
-from adacorr.cleaning.models import STRENGTHS, Model
+from adacorr.cleaning.models import STRENGTHS, Learner
 from adacorr.core.streams import TUNING, numbers
 from adacorr.core.validation import InputError, check_count
 from adacorr.files import atomic
@@ -85,7 +85,7 @@ def assign_folds(
 
 
 def out_of_fold(
-    models: Sequence[Model],
+    models: Sequence[Learner],
     features: Features,
     labels: NDArray[np.int64],
     n_classes: int,
@@ -139,7 +139,11 @@ class Fitted:
 
 
 def fit_all(
-    models: Sequence[Model], seen: Views, labels: NDArray[np.int64], n_classes: int, engine: Engine
+    models: Sequence[Learner],
+    seen: Views,
+    labels: NDArray[np.int64],
+    n_classes: int,
+    engine: Engine,
 ) -> Fitted:
     """Each model fitted to these rows."""
     items = ((model, seen[model.view]) for model in models)
@@ -148,7 +152,7 @@ def fit_all(
 
 
 @one_thread
-def _fit(labels: NDArray[np.int64], item: tuple[Model, Any]) -> Any:
+def _fit(labels: NDArray[np.int64], item: tuple[Learner, Any]) -> Any:
     model, x = item  # copied: sums depend on how an array lies in memory, and it may have travelled
     return model.make().fit(x.copy(), labels.copy())
 
@@ -197,13 +201,13 @@ def bounded(
 
 @one_thread
 def tuned(
-    model: Model,
+    model: Learner,
     features: Features,
     labels: NDArray[np.int64],
     groups: NDArray[np.int64],
     usable: NDArray[np.int64],
     seed: int,
-) -> Model:
+) -> Learner:
     """The model with the strength under which the given labels are likeliest out of fold."""
     if not model.tuned:
         return model
@@ -256,7 +260,7 @@ class _Work:
     @classmethod
     def open(
         cls,
-        models: Sequence[Model],
+        models: Sequence[Learner],
         features: Features,
         labels: NDArray[np.int64],
         n_classes: int,

@@ -21,7 +21,7 @@ BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Model:
+class Learner:
     """A kind of model: which view of the features it reads and how it is made.
 
     Attributes
@@ -38,20 +38,20 @@ class Model:
     tuned: bool = False
 
 
-def models_for(kind: str, sparse: bool, n_classes: int) -> list[Model]:
+def models_for(kind: str, sparse: bool, n_classes: int) -> list[Learner]:
     """At least two kinds, of different families.
 
     >>> [model.name for model in models_for("values", False, 2)]
     ['linear', 'neighbours', 'boosting']
     """
     found = [
-        Model("linear", "sparse" if sparse else "dense", linear, tuned=True),
-        Model("neighbours", "dense", Neighbours),
+        Learner("linear", "sparse" if sparse else "dense", linear, tuned=True),
+        Learner("neighbours", "dense", Neighbours),
     ]
     if sparse:
-        found.append(Model("bayes", "words", bayes))
+        found.append(Learner("bayes", "words", bayes))
     if kind == "values" and n_classes <= BOOSTED_CLASSES:
-        found.append(Model("boosting", "dense", partial(boosting, n_classes)))
+        found.append(Learner("boosting", "dense", partial(boosting, n_classes)))
     return found
 
 

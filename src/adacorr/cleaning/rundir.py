@@ -14,7 +14,7 @@ import numpy as np
 from adacorr._version import __version__
 from adacorr.cleaning.encoders.encoded import OWN
 from adacorr.cleaning.folds import Folds
-from adacorr.cleaning.samples import Choice, Samples
+from adacorr.cleaning.samples import Columns, Samples
 from adacorr.core.validation import InputError, check_fields
 from adacorr.correction.rundir import ANSWERED, sentence, stated
 from adacorr.data.identity import contents, source_digest
@@ -63,7 +63,7 @@ def write_settings(folder: Path, samples: Samples, encoder: str | None, how: Fol
     write_toml(folder / "cache" / "settings.toml", entries)
 
 
-def read_settings(folder: Path) -> tuple[str, Choice, str | None, Folds]:
+def read_settings(folder: Path) -> tuple[str, Columns, str | None, Folds]:
     """What :func:`write_settings` noted: data, columns, encoder and folds."""
     path = folder / "cache" / "settings.toml"
     if not path.is_file():
@@ -71,13 +71,13 @@ def read_settings(folder: Path) -> tuple[str, Choice, str | None, Folds]:
     try:
         found = read_toml(path)
         data, folds = found["data"], found["folds"]
-        names = {entry.name for entry in fields(Choice)}
+        names = {entry.name for entry in fields(Columns)}
         choice: Any = {
             k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in names
         }
-        check_fields(Choice, choice, f"{path}: data")
+        check_fields(Columns, choice, f"{path}: data")
         check_fields(Folds, folds, f"{path}: folds")
-        return str(data["source"]), Choice(**choice), found["clean"].get("encoder"), Folds(**folds)
+        return str(data["source"]), Columns(**choice), found["clean"].get("encoder"), Folds(**folds)
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: expected a run of `adacorr clean`, got {error}") from error
 

@@ -31,7 +31,7 @@ SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 
 
 @dataclass(frozen=True)
-class Choice:
+class Columns:
     """Which columns of a table mean what; None or empty: found out.
 
     Attributes
@@ -95,14 +95,14 @@ class Samples:
         return self.codec.names
 
 
-def open_samples(data: str | Path, choice: Choice | None = None) -> Samples:
+def open_samples(data: str | Path, choice: Columns | None = None) -> Samples:
     """The samples behind a name or path: a folder of images, a table, an .npz, a named dataset.
 
     >>> samples = open_samples("digits")
     >>> samples.kind, len(samples)
     ('images', 1437)
     """
-    choice = choice or Choice()
+    choice = choice or Columns()
     path = Path(data).expanduser()
     named = str(data).partition(":")[0] in CATALOG
     if not named and path.is_dir():
@@ -115,7 +115,7 @@ def open_samples(data: str | Path, choice: Choice | None = None) -> Samples:
     return replace(found, name=path.name, about={"source": source, **_plain(choice), **found.about})
 
 
-def _plain(choice: Choice) -> dict[str, Any]:
+def _plain(choice: Columns) -> dict[str, Any]:
     entries = {k: v for k, v in vars(choice).items() if v}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
 
@@ -168,7 +168,7 @@ def values_table(x: NDArray[Any], names: Sequence[str] | None = None) -> pa.Tabl
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -> Samples:
+def from_table(table: pa.Table, choice: Columns, path: Path, given: Any = None) -> Samples:
     """The samples of a table; `given` are labels that are not a column of it."""
     label = None if given is not None else tables.find_label(table, choice.label_column, path)
     if label is None:
@@ -202,7 +202,7 @@ def from_table(table: pa.Table, choice: Choice, path: Path, given: Any = None) -
 
 
 def _with_content(
-    base: Samples, table: pa.Table, rest: list[str], choice: Choice, path: Path
+    base: Samples, table: pa.Table, rest: list[str], choice: Columns, path: Path
 ) -> Samples:
     """The columns that a person would judge by."""
     if choice.image_column and choice.text_column:
@@ -271,7 +271,7 @@ def _codes_of(table: pa.Table, column: str | None) -> NDArray[np.int64] | None:
 # -- what Python passes ----------------------------------------------------------------------------
 
 
-def given_samples(data: Any, labels: Any, choice: Choice) -> Samples:
+def given_samples(data: Any, labels: Any, choice: Columns) -> Samples:
     """The samples of a frame, an array, or a list of texts or image paths."""
     if labels is None:
         raise InputError("labels: expected one per sample, or the name of a column, got none")

@@ -85,10 +85,10 @@ def clean(
         choose which code runs.
     """
     from adacorr.cleaning.folds import Folds
-    from adacorr.cleaning.samples import Choice
+    from adacorr.cleaning.samples import Columns
     from adacorr.cli.outputs import free_run_dir
 
-    choice = Choice(
+    choice = Columns(
         label_column, text_column, image_column, group_column, split_column, ignore_columns
     )
     how = Folds(folds, repeats, seed)

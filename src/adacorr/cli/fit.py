@@ -13,8 +13,8 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from adacorr.cli.fit_plan import (
-    Plan,
-    Source,
+    DataOptions,
+    FitPlan,
     choose_method,
     plan_from_run,
     refuse_other_method,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from adacorr.data import Dataset
     from adacorr.train import FitResult
 
-WHOLE = Source()
+WHOLE = DataOptions()
 USUAL = Settings()
 
 
@@ -50,7 +50,7 @@ def fit(
     recipe: Literal["paper", "released"] | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     net: str | None = None,
-    source: Source = WHOLE,
+    source: DataOptions = WHOLE,
     settings: Annotated[Settings, Parameter(name="*")] = USUAL,
     correct: bool = True,
     verified: Path | None = None,
@@ -102,13 +102,13 @@ def fit(
         name = method or ("posterior" if recipe is None else "adacorr")
         chosen = choose_method(name, recipe, set_)
         where = run_dir or free_run_dir(data, chosen.name)
-        plan = Plan(data, source, chosen, net, settings, where, False, correct, verified)
+        plan = FitPlan(data, source, chosen, net, settings, where, False, correct, verified)
     summary = run(plan, quiet=printing.quiet or not main_rank())
     if main_rank():
         printing.result(summary, summary_text(summary))
 
 
-def run(plan: Plan, quiet: bool) -> dict[str, Any]:
+def run(plan: FitPlan, quiet: bool) -> dict[str, Any]:
     """Load, inject noise if asked, train, score what can be scored, write the report."""
     from adacorr.cli.progress import choose
     from adacorr.data import load
@@ -145,7 +145,7 @@ def run(plan: Plan, quiet: bool) -> dict[str, Any]:
     return finish(plan, data, truth, splits.test, result, time.monotonic() - began)
 
 
-def clean_validation(plan: Plan, data: Dataset) -> tuple[Any, NDArray[np.int64]] | None:
+def clean_validation(plan: FitPlan, data: Dataset) -> tuple[Any, NDArray[np.int64]] | None:
     """The user's clean samples, their classes matched by name."""
     from adacorr.data import load
 
@@ -163,7 +163,7 @@ def clean_validation(plan: Plan, data: Dataset) -> tuple[Any, NDArray[np.int64]]
     return clean.features, codes[clean.labels]
 
 
-def held_out(plan: Plan, part: Dataset | None) -> tuple[Any, NDArray[np.int64]] | None:
+def held_out(plan: FitPlan, part: Dataset | None) -> tuple[Any, NDArray[np.int64]] | None:
     """The source's own validation set; the paper's split of it is as noisy as the training set."""
     from adacorr.data.noisy import with_noise
 
@@ -174,7 +174,7 @@ def held_out(plan: Plan, part: Dataset | None) -> tuple[Any, NDArray[np.int64]] 
     return part.features, part.labels
 
 
-def answers_to(plan: Plan, data: Dataset) -> Answers | None:
+def answers_to(plan: FitPlan, data: Dataset) -> Answers | None:
     """What people said of the samples that the run takes."""
     from adacorr.cli.answers import verified_by
 
@@ -187,7 +187,7 @@ def label_accuracy(end: Any, truth: NDArray[np.int64]) -> dict[str, float]:
     return {"label_accuracy": float((end.labels[rows] == truth[rows]).mean())}
 
 
-def notes(plan: Plan, data: Dataset) -> dict[str, dict[str, Any]]:
+def notes(plan: FitPlan, data: Dataset) -> dict[str, dict[str, Any]]:
     """What config.toml records beyond training's own settings."""
     from adacorr.data.identity import source_digest
 
@@ -207,7 +207,7 @@ def notes(plan: Plan, data: Dataset) -> dict[str, dict[str, Any]]:
 
 
 def finish(
-    plan: Plan,
+    plan: FitPlan,
     data: Dataset,
     truth: NDArray[np.int64] | None,
     test: Dataset | None,
@@ -231,7 +231,7 @@ def finish(
     return summarise(plan, data, truth, test, result, seconds)
 
 
-def _contents(plan: Plan, data: Dataset) -> NDArray[np.str_] | None:
+def _contents(plan: FitPlan, data: Dataset) -> NDArray[np.str_] | None:
     """Fingerprints of the files of a folder; other sources have one of their own, or none."""
     from adacorr.data.identity import contents
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Source:
+class DataOptions:
     """Which data to train on, beside its name or path.
 
     Attributes
@@ -62,11 +62,11 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """A run as the command line or a config.toml describes it."""
 
     data: str
-    source: Source
+    source: DataOptions
     method: Method
     net: str | None
     settings: Settings
@@ -110,7 +110,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def plan_from_run(path: Path, net: str | None = None) -> Plan:
+def plan_from_run(path: Path, net: str | None = None) -> FitPlan:
     """The plan that config.toml recorded."""
     from adacorr.train.saved import saved_method, saved_net, saved_settings
 
@@ -120,12 +120,12 @@ def plan_from_run(path: Path, net: str | None = None) -> Plan:
     data = run.table("data")
     if not isinstance(data.get("source"), str):
         raise InputError(f"{path}: expected a run of `adacorr fit`, got one without data.source")
-    names = {f.name for f in fields(Source)}
+    names = {f.name for f in fields(DataOptions)}
     source = {k: v for k, v in data.items() if k in names}
-    check_fields(Source, source, f"{run.file('config.toml')}: data")
-    return Plan(
+    check_fields(DataOptions, source, f"{run.file('config.toml')}: data")
+    return FitPlan(
         data=data["source"],
-        source=Source(**source),
+        source=DataOptions(**source),
         method=saved_method(run),
         net=saved_net(run, net),
         settings=saved_settings(run),
@@ -136,10 +136,10 @@ def plan_from_run(path: Path, net: str | None = None) -> Plan:
     )
 
 
-def refuse_others(plan: Plan, wanted: dict[str, Any]) -> None:
+def refuse_others(plan: FitPlan, wanted: dict[str, Any]) -> None:
     """A resumed run keeps its settings: one that was asked for and differs is refused."""
     recorded = {"data": plan.data, "net": plan.net, **asdict(plan.source), **asdict(plan.settings)}
-    defaults = {"data": None, "net": None, **asdict(Source()), **asdict(Settings())}
+    defaults = {"data": None, "net": None, **asdict(DataOptions()), **asdict(Settings())}
     typed = {word.partition("=")[0] for word in arguments.get()}
     for name, value in wanted.items():
         flag = "--" + name.replace("_", "-")
@@ -156,7 +156,7 @@ def _same_data(wanted: str | None, recorded: str) -> bool:
 
 
 def refuse_other_method(
-    plan: Plan, method: str | None, recipe: str | None, assignments: tuple[str, ...]
+    plan: FitPlan, method: str | None, recipe: str | None, assignments: tuple[str, ...]
 ) -> None:
     """The same for the method and its fields."""
     if method is not None and method != plan.method.name:

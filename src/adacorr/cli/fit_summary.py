@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from adacorr.cli.fit_plan import Plan
+    from adacorr.cli.fit_plan import FitPlan
     from adacorr.data import Dataset
     from adacorr.train import FitResult
 
 
 def summarise(
-    plan: Plan,
+    plan: FitPlan,
     data: Dataset,
     truth: NDArray[np.int64] | None,
     test: Dataset | None,

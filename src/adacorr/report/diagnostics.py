@@ -12,7 +12,7 @@ from adacorr.paper.theory.bounds import theorem2
 from adacorr.paper.theory.tsybakov import fit_tsybakov, multiclass_margin
 from adacorr.report import figures
 from adacorr.report.figures import Picture
-from adacorr.report.summary import Sample
+from adacorr.report.summary import RunSample
 
 MAX_CLASSES = 1000
 """Beyond this a (K, K) matrix is neither estimated nor shown."""
@@ -20,14 +20,14 @@ LARGE_GAP = 0.1
 """A mean calibration gap above this is said aloud: the estimates then rest on little."""
 
 
-def estimate(sample: Sample | None) -> Transition | None:
+def estimate(sample: RunSample | None) -> Transition | None:
     """The noise matrix behind the given labels."""
     if sample is None or sample.pred_probs.shape[1] > MAX_CLASSES:
         return None
     return estimate_transition(sample.labels, sample.pred_probs)
 
 
-def calibration(sample: Sample | None) -> Reliability | None:
+def calibration(sample: RunSample | None) -> Reliability | None:
     """Do the probabilities match the given labels, as everything else here assumes?"""
     return None if sample is None else reliability(sample.labels, sample.pred_probs)
 
@@ -39,7 +39,7 @@ def mismatch(found: Reliability) -> str | None:
     return "surer" if found.count @ (found.confidence - found.frequency) > 0 else "less sure"
 
 
-def radius_picture(sample: Sample | None, transition: Transition | None) -> Picture | None:
+def radius_picture(sample: RunSample | None, transition: Transition | None) -> Picture | None:
     """With the estimated noise matrix, or for symmetric noise where that has no inverse."""
     if sample is None or sample.pred_probs.shape[1] > MAX_CLASSES:
         return None
@@ -52,7 +52,7 @@ def radius_picture(sample: Sample | None, transition: Transition | None) -> Pict
     return figures.radius_histogram(certified_radius(sample.pred_probs).radius, symmetric=True)
 
 
-def bound_picture(sample: Sample | None, transition: Transition | None) -> Picture | None:
+def bound_picture(sample: RunSample | None, transition: Transition | None) -> Picture | None:
     """Theorem 2 over a range of errors, with constants fitted to the implied clean posterior."""
     if sample is None or transition is None or np.diag(transition.T).min() <= 0:
         return None
@@ -68,7 +68,7 @@ def bound_picture(sample: Sample | None, transition: Transition | None) -> Pictu
     return figures.bound_curve(eps, fitted, envelope, fit)
 
 
-def _clean_posterior(sample: Sample, T: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clean_posterior(sample: RunSample, T: NDArray[np.float64]) -> NDArray[np.float64]:
     """``f T^-1``, moved back onto the simplex where the model contradicts T."""
     g = np.maximum(sample.pred_probs @ np.linalg.inv(T), 1e-12)
     return g / g.sum(axis=1, keepdims=True)

@@ -32,7 +32,7 @@ _CONFIG_SECTIONS_WITH_DELTA = ("result", "correct", "method")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Share:
     """A number of a matrix with its share of the row, 0 to 1."""
 
     text: str
@@ -43,7 +43,7 @@ class Cell:
 class Matrix:
     """A small matrix as a table, or a large one as a picture; with its largest entries."""
 
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[Share, ...]], ...]
     names: tuple[str, ...]
     picture: Picture | None
     top: tuple[tuple[str, str, str, str], ...]
@@ -306,9 +306,9 @@ def _transition_matrix(data: RunData, transition: Transition | None) -> Matrix |
 
 def _cells(
     names: tuple[str, ...], shares: NDArray[np.floating], texts: list[list[str]]
-) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+) -> tuple[tuple[str, tuple[Share, ...]], ...]:
     return tuple(
-        (name, tuple(Cell(t, float(s)) for t, s in zip(line, share, strict=True)))
+        (name, tuple(Share(t, float(s)) for t, s in zip(line, share, strict=True)))
         for name, line, share in zip(names, texts, shares, strict=True)
     )
 

@@ -109,7 +109,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RunSample:
     """Rows on which the estimates that need probabilities are computed."""
 
     labels: NDArray[np.int64]
@@ -125,7 +125,7 @@ def summarise(data: RunData) -> Summary:
     return tally.finish()
 
 
-def sample_rows(data: RunData, seed: int = 0) -> Sample | None:
+def sample_rows(data: RunData, seed: int = 0) -> RunSample | None:
     """A uniform random sample of rows whose probabilities fit in memory; None without them."""
     if data.pred_probs is None:
         return None
@@ -138,7 +138,7 @@ def sample_rows(data: RunData, seed: int = 0) -> Sample | None:
         first, last = np.searchsorted(rows, (batch.start, batch.start + len(batch.given)))
         labels[first:last] = batch.given[rows[first:last] - batch.start]
     probs = data.pred_probs[:] if limit == data.n else data.pred_probs[rows]
-    return Sample(labels, probs, limit == data.n)
+    return RunSample(labels, probs, limit == data.n)
 
 
 @dataclass

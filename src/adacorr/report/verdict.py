@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adacorr.core.validation import InputError
-from adacorr.report.summary import Flip, Sample, Summary
+from adacorr.report.summary import Flip, RunSample, Summary
 from adacorr.report.words import between, share
 from adacorr.runs.reader import RunData, clean_text
 
@@ -24,7 +24,7 @@ _SENTENCE = 600
 
 
 @dataclass(frozen=True)
-class Found:
+class Told:
     """What a run says of itself, checked and safe to print."""
 
     warnings: tuple[str, ...]
@@ -39,10 +39,10 @@ class Found:
         return len(self.readings) > 1
 
 
-def read_found(data: RunData) -> Found:
+def read_found(data: RunData) -> Told:
     """Of the run's configuration and its certificate, if any."""
     ends = data.interval("result", "noise_rate_interval")
-    return Found(
+    return Told(
         warnings=_sentences(data, "result", "warnings"),
         readings=_sentences(data, "result", "readings"),
         interval=ends if ends and _is_share(ends[0]) and _is_share(ends[1]) else None,
@@ -51,7 +51,7 @@ def read_found(data: RunData) -> Found:
     )
 
 
-def next_step(summary: Summary, found: Found) -> str:
+def next_step(summary: Summary, found: Told) -> str:
     """One plain sentence: what to do now."""
     many = summary.n_flipped != 1
     changes = f"{summary.n_flipped:,} changed label{'s' if many else ''}"
@@ -82,7 +82,7 @@ def worth_a_look(suspects: tuple[Flip, ...], untold: bool) -> tuple[Flip, ...]:
     return suspects[: max(len(likely), FEW_SUSPECTS)]
 
 
-def alarms(data: RunData, summary: Summary, found: Found, sample: Sample | None) -> list[str]:
+def alarms(data: RunData, summary: Summary, found: Told, sample: RunSample | None) -> list[str]:
     """What a reader must know before any number of the page, a sentence or two each."""
     said = [_sentence(text) for text in found.warnings]
     if found.open:
@@ -99,7 +99,7 @@ def alarms(data: RunData, summary: Summary, found: Found, sample: Sample | None)
     return [*said, *([poor] if poor else [])]
 
 
-def poor_model(sample: Sample | None) -> str | None:
+def poor_model(sample: RunSample | None) -> str | None:
     """A model that agrees with the labels little better than naming the largest class does."""
     if sample is None:
         return None
@@ -114,7 +114,7 @@ def poor_model(sample: Sample | None) -> str | None:
     )
 
 
-def known_wrong(found: Found, estimate: float | None, basis: str) -> tuple[str, str]:
+def known_wrong(found: Told, estimate: float | None, basis: str) -> tuple[str, str]:
     """The share of wrong labels: (what is printed large, what is printed below it)."""
     if found.interval is None:
         return ("–" if estimate is None else share(estimate)), basis

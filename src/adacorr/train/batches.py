@@ -67,7 +67,7 @@ class Scaling:
         return Scaling(self.kind, self.mean.to(device), self.std.to(device))
 
 
-def fit_scaling(source: Source, index: NDArray[np.int64]) -> Scaling:
+def fit_scaling(source: Batches, index: NDArray[np.int64]) -> Scaling:
     """Mean and deviation per channel or column over (at most 4,096 of) the training samples."""
     if source.kind == "as_is":
         return Scaling("as_is", torch.zeros(1), torch.ones(1))
@@ -83,7 +83,7 @@ def fit_scaling(source: Source, index: NDArray[np.int64]) -> Scaling:
     return Scaling(source.kind, raw.mean(dim=over).float(), std.float())
 
 
-class Source:
+class Batches:
     """Samples by position. `batches` yields one raw batch on the device for each index tensor."""
 
     kind: Kind
@@ -96,7 +96,7 @@ class Source:
         raise NotImplementedError
 
 
-class ArraySource(Source):
+class ArrayBatches(Batches):
     """Everything in memory, kept on the device in its own dtype and gathered by index."""
 
     def __init__(self, array: NDArray[Any] | Tensor, device: torch.device) -> None:
@@ -125,7 +125,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-class LazySource(Source):
+class LazyBatches(Batches):
     """A map-style dataset, read item by item, by `workers` processes if any."""
 
     def __init__(self, dataset: Any, device: torch.device, workers: int) -> None:
@@ -193,7 +193,7 @@ class _Items(Dataset):
         return tensor
 
 
-def make_source(data: Any, device: torch.device, workers: int = 0) -> Source:
+def make_batches(data: Any, device: torch.device, workers: int = 0) -> Batches:
     """An array or tensor in memory, or anything with ``len()`` and ``[i]``."""
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise InputError(
@@ -204,8 +204,8 @@ def make_source(data: Any, device: torch.device, workers: int = 0) -> Source:
     if isinstance(data, np.ndarray | Tensor):
         if data.ndim < 2:
             raise InputError(f"data: expected shape (N, ...), got {tuple(data.shape)}")
-        return ArraySource(data, device)
-    return LazySource(data, device, workers)
+        return ArrayBatches(data, device)
+    return LazyBatches(data, device, workers)
 
 
 def epoch_batches(rows: Tensor, size: int, ranks: int, generator: torch.Generator) -> list[Tensor]:
@@ -244,7 +244,7 @@ def jitter(shape: Sequence[int], generator: torch.Generator) -> Tensor:
 class Feed:
     """A source with its scaling: batches of network input for training and for evaluation."""
 
-    source: Source
+    source: Batches
     scaling: Scaling
     augment: bool
 
@@ -278,7 +278,7 @@ class Feed:
         return crop_flip(raw, part(shift).to(raw.device), part(flip).to(raw.device), pad)
 
 
-def make_feed(source: Source, scaling: Scaling, augment: bool | None) -> Feed:
+def make_feed(source: Batches, scaling: Scaling, augment: bool | None) -> Feed:
     """`augment` None means: colour images only (digits must not be mirrored)."""
     if augment is None:
         augment = source.kind == "image" and source.shape[-1] == 3

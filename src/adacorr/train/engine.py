@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from adacorr.core.streams import AUGMENT, BUILD, METHOD, NET, ORDER, stream_seed
 from adacorr.core.validation import InputError
-from adacorr.train.batches import Feed, Scaling, epoch_batches, make_source, worker_errors_worded
+from adacorr.train.batches import Feed, Scaling, epoch_batches, make_batches, worker_errors_worded
 from adacorr.train.methods.base import DROPPED, EpochEnd, Method, Setting, Step
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings
@@ -113,7 +113,7 @@ class Model:
 
     def stream(self, data: Any, workers: int = 0) -> Iterator[NDArray[np.float32]]:
         """Probabilities for raw samples, a piece at a time, on this rank alone."""
-        source = make_source(data, self.ranks.device, workers)
+        source = make_batches(data, self.ranks.device, workers)
         feed = Feed(source, self.scaling, augment=False)
         for f in self.predict(feed, torch.arange(len(source))):
             yield f.cpu().numpy()

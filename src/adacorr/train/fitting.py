@@ -25,7 +25,7 @@ from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction
 from adacorr.labels import Codec, Encoded, encode_labels, plain_labels
 from adacorr.runs.directory import Run
-from adacorr.train.batches import Feed, Scaling, Source, fit_scaling, make_feed, make_source
+from adacorr.train.batches import Batches, Feed, Scaling, fit_scaling, make_batches, make_feed
 from adacorr.train.crossfit import out_of_fold
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
 from adacorr.train.handout import HandOut, hand_out
@@ -225,7 +225,7 @@ def make_job(
     samples: Any, given: Encoded, validation: Validation, settings: Settings, device: torch.device
 ) -> Job:
     """Carve out the validation part, fit the scaling on the rest."""
-    source = make_source(samples, device, settings.workers)
+    source = make_batches(samples, device, settings.workers)
     n = len(given.codes)
     if isinstance(validation, tuple):
         val = np.empty(0, dtype=np.int64)
@@ -243,12 +243,12 @@ def make_job(
 def _passed_validation(
     pair: tuple[Any, ArrayLike],
     given: Encoded,
-    like: Source,
+    like: Batches,
     scaling: Scaling,
     workers: int,
     device: torch.device,
 ) -> tuple[Feed, NDArray[np.int64], NDArray[np.int64]]:
-    source = make_source(pair[0], device, workers)
+    source = make_batches(pair[0], device, workers)
     if source.shape != like.shape or source.kind != like.kind:
         raise InputError(f"validation: expected samples of shape {like.shape}, got {source.shape}")
     codes = given.codec.encode(pair[1])
@@ -273,7 +273,7 @@ def validation_rows(n: int, fraction: float, seed: int) -> NDArray[np.int64]:
     return np.sort(numbers(seed, SPLIT).permutation(n)[:size])
 
 
-def _check_images(net: NetLike, source: Source) -> None:
+def _check_images(net: NetLike, source: Batches) -> None:
     """Nets by name take images as bytes, channels last; say so before a layer does."""
     name = net.partition(":")[0] if isinstance(net, str) else ""
     if (net is not None and not name) or name in ("mlp", "pointnet") or "." in name:

@@ -13,7 +13,7 @@ import pytest
 
 from adacorr.core.validation import InputError
 from adacorr.data.named import catalog
-from adacorr.data.named.catalog import CATALOG, Remote
+from adacorr.data.named.catalog import CATALOG, OfficialFile
 from adacorr.data.named.fetch import fetch, status
 
 
@@ -152,7 +152,7 @@ def test_cache_folder_of_each_platform(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_official_files_have_sources_and_checksums() -> None:
     for entry in CATALOG.values():
         for remote in entry.files:
-            assert isinstance(remote, Remote)
+            assert isinstance(remote, OfficialFile)
             if remote.url is not None:
                 assert remote.url.endswith(remote.file)
             if remote.checksum is not None:

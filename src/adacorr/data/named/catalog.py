@@ -11,7 +11,7 @@ from adacorr.core.validation import InputError
 
 
 @dataclass(frozen=True)
-class Remote:
+class OfficialFile:
     """One official file."""
 
     file: str
@@ -26,22 +26,24 @@ class Named:
     name: str
     title: str
     folder: str
-    files: tuple[Remote, ...]
+    files: tuple[OfficialFile, ...]
     note: str = ""
 
 
-def _idx(base: str, sums: tuple[str, str, str, str]) -> tuple[Remote, ...]:
+def _idx(base: str, sums: tuple[str, str, str, str]) -> tuple[OfficialFile, ...]:
     names = (
         "train-images-idx3-ubyte.gz",
         "train-labels-idx1-ubyte.gz",
         "t10k-images-idx3-ubyte.gz",
         "t10k-labels-idx1-ubyte.gz",
     )
-    return tuple(Remote(n, f"{base}/{n}", f"md5:{md5}") for n, md5 in zip(names, sums, strict=True))
+    return tuple(
+        OfficialFile(n, f"{base}/{n}", f"md5:{md5}") for n, md5 in zip(names, sums, strict=True)
+    )
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz"
-_CIFAR10 = Remote(
+_CIFAR10 = OfficialFile(
     "cifar-10-binary.tar.gz",
     f"{_TORONTO}/cifar-10-binary.tar.gz",
     "md5:c32a1d4ab5d03f1284b67883e8d87530",
@@ -85,7 +87,7 @@ CATALOG: dict[str, Named] = {
             "CIFAR-10 with human labels: cifar10n:aggre, random1, random2, random3 or worse",
             "cifar10n",
             (
-                Remote(
+                OfficialFile(
                     "CIFAR-10_human.pt",
                     "https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/CIFAR-10_human.pt",
                 ),
@@ -97,7 +99,7 @@ CATALOG: dict[str, Named] = {
             "32x32 colour photographs, 100 classes",
             "cifar100",
             (
-                Remote(
+                OfficialFile(
                     "cifar-100-binary.tar.gz",
                     f"{_TORONTO}/cifar-100-binary.tar.gz",
                     "md5:03b5dce01913d631647c71ecec9e9cb8",
@@ -109,7 +111,7 @@ CATALOG: dict[str, Named] = {
             "3-D models of 40 kinds of objects, as point clouds",
             "modelnet40",
             (
-                Remote(
+                OfficialFile(
                     "ModelNet40.zip",
                     "http://modelnet.cs.princeton.edu/ModelNet40.zip",
                     "sha256:42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac",
@@ -122,7 +124,7 @@ CATALOG: dict[str, Named] = {
             "a million photographs of clothes with labels from shops, 14 classes",
             "clothing1m",
             tuple(
-                Remote(name)
+                OfficialFile(name)
                 for name in (
                     "noisy_train_key_list.txt",
                     "noisy_label_kv.txt",
@@ -156,7 +158,7 @@ def cache_folder() -> Path:
     return base / "adacorr"
 
 
-def missing(name: str, files: tuple[Remote, ...] | None = None) -> InputError:
+def missing(name: str, files: tuple[OfficialFile, ...] | None = None) -> InputError:
     """The error that says which official files are needed, with checksums, and how to get them."""
     entry = CATALOG[name]
     wanted = ", ".join(

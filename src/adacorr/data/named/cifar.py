@@ -37,7 +37,7 @@ CIFAR10_CLASSES = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class Release:
     """Where a release keeps its parts."""
 
     name: str
@@ -54,8 +54,8 @@ class Layout:
     archives: tuple[str, str]
 
 
-LAYOUTS = {
-    "cifar10": Layout(
+RELEASES = {
+    "cifar10": Release(
         "cifar10",
         "cifar-10-batches-bin",
         "cifar-10-batches-py",
@@ -69,7 +69,7 @@ LAYOUTS = {
         ("batches.meta", "label_names"),
         ("cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"),
     ),
-    "cifar100": Layout(
+    "cifar100": Release(
         "cifar100",
         "cifar-100-binary",
         "cifar-100-python",
@@ -91,7 +91,7 @@ Part = tuple[NDArray[np.uint8] | LazyImages, NDArray[np.int64]]
 
 def find(name: str) -> Path | None:
     """The first release found: an unpacked folder, an archive, or a folder of parquet files."""
-    layout = LAYOUTS[name]
+    layout = RELEASES[name]
     for root in roots():
         for folder in (root / name, root):
             for inner in (layout.binary, layout.python):
@@ -110,7 +110,7 @@ def load_cifar(name: str) -> Splits:
     path = find(name)
     if path is None:
         raise missing(name)
-    layout = LAYOUTS[name]
+    layout = RELEASES[name]
     if path.is_file():
         return _from_archive(path, layout)
     if path.name in (layout.binary, layout.python):
@@ -125,7 +125,7 @@ def _bytes(path: Path) -> bytes:
         raise InputError(f"{path}: expected a file of the release, got none") from None
 
 
-def _from_archive(path: Path, layout: Layout) -> Splits:
+def _from_archive(path: Path, layout: Release) -> Splits:
     inner = layout.binary if path.name == layout.archives[0] else layout.python
     try:
         with tarfile.open(path, "r:gz") as archive:
@@ -146,7 +146,7 @@ def _from_archive(path: Path, layout: Layout) -> Splits:
         raise InputError(f"{path}: expected a complete tar.gz archive, got {error}") from error
 
 
-def _from_release(read: Read, path: Path, inner: str, layout: Layout) -> Splits:
+def _from_release(read: Read, path: Path, inner: str, layout: Release) -> Splits:
     if inner == layout.binary:
         names = _text_names(read(layout.names_bin))
         files = [layout.train_bin, (layout.test_bin,)]
@@ -174,7 +174,7 @@ def _text_names(raw: bytes) -> tuple[str, ...]:
     return tuple(line.strip() for line in raw.decode("latin1").splitlines() if line.strip())
 
 
-def _binary(raw: bytes, where: str, layout: Layout) -> Part:
+def _binary(raw: bytes, where: str, layout: Release) -> Part:
     size = layout.label_bytes + 3072
     if len(raw) == 0 or len(raw) % size:
         raise InputError(f"{where}: expected records of {size} bytes, got {len(raw)} bytes")
@@ -187,7 +187,7 @@ def _planes(flat: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
-def _pickled(raw: bytes, where: str, layout: Layout) -> Part:
+def _pickled(raw: bytes, where: str, layout: Release) -> Part:
     batch = read_pickle(raw, where)
     x, y = batch.get("data"), batch.get(layout.key)
     if not isinstance(x, np.ndarray) or x.dtype != np.uint8 or x.shape[1:] != (3072,):
@@ -219,7 +219,7 @@ def _shards(folder: Path, part: str) -> list[Path]:
     return sorted([*folder.glob(f"{part}-*.parquet"), *folder.glob(f"*/{part}-*.parquet")])
 
 
-def _from_parquet(folder: Path, layout: Layout) -> Splits:
+def _from_parquet(folder: Path, layout: Release) -> Splits:
     from adacorr.data.parquet import read_image_shards
 
     parts = []

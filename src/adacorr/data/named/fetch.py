@@ -12,7 +12,7 @@ from typing import Any
 
 from adacorr.core.validation import InputError
 from adacorr.data.named import cifar, cifar_n, clothing1m, mnist, modelnet
-from adacorr.data.named.catalog import CATALOG, Named, Remote, roots
+from adacorr.data.named.catalog import CATALOG, Named, OfficialFile, roots
 from adacorr.files import atomic
 
 Progress = Callable[[str, int, int], None]
@@ -28,7 +28,7 @@ class Status:
     name: str
     title: str
     found: tuple[str, ...]
-    missing: tuple[Remote, ...]
+    missing: tuple[OfficialFile, ...]
     note: str
 
     @property
@@ -53,7 +53,7 @@ def _entry(name: str) -> Named:
     return CATALOG[name]
 
 
-def _locate(entry: Named) -> tuple[tuple[str, ...], tuple[Remote, ...]]:
+def _locate(entry: Named) -> tuple[tuple[str, ...], tuple[OfficialFile, ...]]:
     """What the dataset's reader would find."""
     if entry.name in ("mnist", "fashion_mnist", "clothing1m"):
         many = clothing1m.find() if entry.name == "clothing1m" else mnist.find(entry.name)
@@ -105,7 +105,7 @@ def _writable() -> Path:
     raise InputError(f"ADACORR_DATA: expected a writable folder, got {roots()[0]}")
 
 
-def _fetch_file(remote: Remote, folder: Path, progress: Progress | None) -> Path:
+def _fetch_file(remote: OfficialFile, folder: Path, progress: Progress | None) -> Path:
     target = folder / remote.file
     record = target.with_name(f"{target.name}.sha256")
     known = remote.checksum or _recorded(record)
@@ -125,7 +125,9 @@ def _recorded(record: Path) -> str | None:
         return None
 
 
-def _download(remote: Remote, target: Path, known: str | None, progress: Progress | None) -> None:
+def _download(
+    remote: OfficialFile, target: Path, known: str | None, progress: Progress | None
+) -> None:
     try:
         import pooch
     except ImportError:

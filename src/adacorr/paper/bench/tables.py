@@ -32,7 +32,7 @@ def value_at(record: Record, value: Value, at: At) -> float | None:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Score:
     """Mean and standard deviation of a value over the seeds of one cell of the table."""
 
     mean: float
@@ -47,7 +47,7 @@ class Table:
     datasets: list[str]
     methods: list[str]
     noise: list[str]
-    entries: dict[tuple[str, str, str], Entry]
+    entries: dict[tuple[str, str, str], Score]
 
     def best(self, dataset: str, noise: str) -> float | None:
         means = [
@@ -91,7 +91,7 @@ def build_table(
     if not groups:
         raise InputError(f"records: expected some with {value}, got none")
     entries = {
-        key: Entry(
+        key: Score(
             mean=100 * float(np.mean(v)),
             std=100 * float(np.std(v, ddof=1)) if len(v) > 1 else 0.0,
             n=len(v),

@@ -39,7 +39,7 @@ from adacorr.runs.reader import RunData
 
 
 @dataclass(frozen=True)
-class Rows:
+class RunRows:
     """The rows of a run that count, in the order of its table."""
 
     index: NDArray[np.int64]
@@ -104,7 +104,7 @@ class PairResult:
         return out
 
 
-def read_rows(run: RunData, split: str | None = None) -> Rows:
+def read_rows(run: RunData, split: str | None = None) -> RunRows:
     """The run's table and probabilities; with `split` only the rows of that part."""
     if run.pred_probs is None:
         raise InputError(f"{run.run.path}: expected a run with pred_probs.npy, got none")
@@ -115,7 +115,7 @@ def read_rows(run: RunData, split: str | None = None) -> Rows:
     given = np.concatenate([b.given for b in batches])
     rows = _rows_of(run.run, split, len(index))
     f = check_pred_probs(run.pred_probs[rows], name=str(run.run.file("pred_probs.npy")))
-    return Rows(index[rows], given[rows], None if truth is None else truth[rows], f)
+    return RunRows(index[rows], given[rows], None if truth is None else truth[rows], f)
 
 
 def _rows_of(run: Run, split: str | None, n: int) -> NDArray[np.int64]:

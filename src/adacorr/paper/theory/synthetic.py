@@ -41,7 +41,7 @@ PAIRS = ((0.3, 0.3), (0.2, 0.3), (0.1, 0.3), (0.3, 0.0))
 
 
 @dataclass(frozen=True)
-class Sample:
+class Mixture:
     """Points of the mixture: features (N, D), classes drawn (N,), eta = P(class 1 | x) (N,)."""
 
     features: NDArray[np.float64]
@@ -149,12 +149,12 @@ def run_synthetic(seed: int = 0, samples: int = SAMPLES, tsne: int = TSNE_SAMPLE
     )
 
 
-def draw_mixture(n: int, rng: np.random.Generator) -> Sample:
+def draw_mixture(n: int, rng: np.random.Generator) -> Mixture:
     """`n` points of 1/2 N(0, I) + 1/2 N(1, I)."""
     labels = rng.integers(0, 2, n)
     features = rng.standard_normal((n, DIMENSIONS)) + labels[:, None]
     log_odds = features.sum(axis=1) - DIMENSIONS / 2  # (|x|^2 - |x - 1|^2) / 2
-    return Sample(features, labels, 1 / (1 + np.exp(-log_odds)))
+    return Mixture(features, labels, 1 / (1 + np.exp(-log_odds)))
 
 
 def transition(tau10: float, tau01: float) -> NDArray[np.float64]:
@@ -168,7 +168,7 @@ def posterior(eta: NDArray[np.float64], tau10: float, tau01: float) -> NDArray[n
 
 
 def bound_curve(
-    sample: Sample, tau10: float, tau01: float, fit: TsybakovFit, rng: np.random.Generator
+    sample: Mixture, tau10: float, tau01: float, fit: TsybakovFit, rng: np.random.Generator
 ) -> BoundCurve:
     """Theorem 1 on `sample` for eps from 0 to the largest that its condition allows."""
     given = inject(sample.labels, transition(tau10, tau01), rng)
@@ -190,7 +190,7 @@ def bound_curve(
 
 
 def correction_curve(
-    sample: Sample, tau10: float, tau01: float, fit: TsybakovFit, rng: np.random.Generator
+    sample: Mixture, tau10: float, tau01: float, fit: TsybakovFit, rng: np.random.Generator
 ) -> CorrectionCurve:
     """The corollary on `sample`, at the paper's delta."""
     given = inject(sample.labels, transition(tau10, tau01), rng)
@@ -219,7 +219,7 @@ def correction_curve(
     )
 
 
-def embed(sample: Sample, rng: np.random.Generator) -> Embedding:
+def embed(sample: Mixture, rng: np.random.Generator) -> Embedding:
     """t-SNE of the points, with clean, noisy and corrected labels."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits

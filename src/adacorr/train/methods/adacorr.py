@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from adacorr.core.validation import InputError, check_count, check_number
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
-from adacorr.train.methods.parts.guard import NEVER_READY, Guard
+from adacorr.train.methods.parts.guard import NEVER_READY, LabelGuard
 from adacorr.train.methods.parts.plateau import Plateau
 from adacorr.train.methods.parts.scaling import scaled
 from adacorr.train.methods.parts.snapshot import RollingMean, Snapshot
@@ -138,7 +138,7 @@ class AdaCorr(Method):
         auto = self.burn_in == "auto"
         self._m = 0 if auto else own(self.burn_in, recipe.burn_in)  # type: ignore[arg-type]
         self._plateau = Plateau.for_run(run, setting.labels)
-        self._given, self._guard = setting.labels, Guard(active=auto)
+        self._given, self._guard = setting.labels, LabelGuard(active=auto)
         self._correct = own(self.correct_after, recipe.correct_after)
         self._refresh = own(self.refresh_after, recipe.refresh_after)
         self._epochs = run

@@ -11,7 +11,7 @@ ENOUGH = 100  # validation samples
 NEVER_READY = "burn-in did not end, no training label is corrected: the net still learns"
 
 
-class Guard:
+class LabelGuard:
     """Withholds corrections until the net's own errors are rarer than wrong labels.
 
     A net is seldom wrong where it is most sure, so the samples that it is surest of disagree with
