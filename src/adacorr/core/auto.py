@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.by_class import ClassNoiseRule, fit_by_class
+from adacorr.core.by_class import fit_by_class
 from adacorr.core.inputs import input_warnings
 from adacorr.core.lrt import Decision, decided
 from adacorr.core.meter import Array, Meter, best_other, log_odds, read_meter, sigmoid
@@ -34,12 +34,18 @@ from adacorr.core.readings import (
     summary_of,
 )
 from adacorr.core.sampling import sample_rows
+from adacorr.core.sparse import TopK, elements_per_row, first_choice, given_probs
+from adacorr.core.sparse_by_class import fit_sparse_by_class
 
 DENIED = 2.0  # the meter must show this many times the noise by class before it is believed instead
 EVEN = 0.5  # odds of the two readings while nothing tells them apart
 _METER_ROWS = 50_000
 _INTERVAL_ROWS = 2_000
 _CHUNK_ELEMENTS = 1 << 18
+
+
+Probs: TypeAlias = NDArray[np.floating] | TopK  # of all classes, or of the most probable ones
+ByClass: TypeAlias = Any  # ClassNoiseRule, or SparseClassNoiseRule for listed probabilities
 
 
 class Ground(Enum):
@@ -66,7 +72,7 @@ class AutoRule:
     """
 
     ground: Ground
-    by_class: ClassNoiseRule
+    by_class: ByClass
     meter: Meter
     readings: tuple[Reading, ...]
     interval: tuple[float, float]
@@ -78,13 +84,13 @@ class AutoRule:
         """P(given | true), where noise by class is what the rule acts on."""
         return self.by_class.T if self.ground is Ground.CLASSES else None
 
-    def decide(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Decision:
+    def decide(self, labels: NDArray[np.int64], pred_probs: Probs) -> Decision:
         """Suggest another label where it is more probable than the given one."""
         if self.ground is Ground.CLASSES:
             return self.by_class.decide(labels, pred_probs)
         n = len(labels)
         wrong, other, odds = np.empty(n), np.empty(n, np.int64), np.empty(n)
-        step = max(1, _CHUNK_ELEMENTS // pred_probs.shape[1])
+        step = max(1, _CHUNK_ELEMENTS // elements_per_row(pred_probs))
         for start in range(0, n, step):
             part = slice(start, start + step)
             other[part], odds[part], wrong[part] = self._suspicion(labels[part], pred_probs[part])
@@ -97,23 +103,22 @@ class AutoRule:
         return replace(decision, ratio=np.exp(-np.maximum(odds, 0)))  # nothing acts on it
 
     def _suspicion(
-        self, labels: NDArray[np.int64], f: NDArray[np.floating]
+        self, labels: NDArray[np.int64], f: Probs
     ) -> tuple[NDArray[np.int64], Array, Array]:
         """The best other class, its log odds against the given one, and P(given is wrong)."""
         other, odds = best_other(labels, f)
         if self.ground is Ground.DIFFICULTY:
             assert self.meter.line is not None
             return other, odds, self.meter.line(odds)
-        rows = np.arange(len(labels))
-        doubt = log_odds(1 - f[rows, labels].astype(np.float64))
+        doubt = log_odds(1 - given_probs(labels, f).astype(np.float64))
         if self.ground is Ground.OPEN:  # the model as it is, and as calibrated to the labels
-            doubt = (doubt + log_odds(1 - self.by_class.clean(f)[labels, rows])) / 2
+            doubt = (doubt + log_odds(1 - self.by_class.own(labels, f))) / 2
         return other, odds, EVEN * sigmoid(doubt)
 
 
 def fit_auto(
     labels: NDArray[np.int64],
-    pred_probs: NDArray[np.floating],
+    pred_probs: Probs,
     T: Array | None = None,
     max_flip_error: float | None = None,
 ) -> AutoRule:
@@ -121,7 +126,10 @@ def fit_auto(
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, "blas"):  # small matrices: threads wait for each other
-        by_class = fit_by_class(labels, pred_probs, T, max_flip_error)
+        if isinstance(pred_probs, TopK):
+            by_class = fit_sparse_by_class(labels, pred_probs, max_flip_error)
+        else:
+            by_class = fit_by_class(labels, pred_probs, T, max_flip_error)
         rows = sample_rows(len(labels), _METER_ROWS)
         meter = read_meter(labels[rows], pred_probs[rows]) if T is None else Meter(False)
     warnings = input_warnings(labels, pred_probs)
@@ -131,15 +139,15 @@ def fit_auto(
 
 
 def _choose(
-    by_class: ClassNoiseRule,
+    by_class: ByClass,
     meter: Meter,
     labels: NDArray[np.int64],
-    f: NDArray[np.floating],
+    f: Probs,
     *,
     stop: bool,
 ) -> AutoRule:
     """The reading that the data support; none where the inputs themselves are in doubt."""
-    opposed = float((f.argmax(axis=1) != labels).mean())
+    opposed = float((first_choice(f)[0] != labels).mean())
     rate = by_class.summary["noise_rate"] or 0.0
     acts = by_class.active and not stop
     if not stop and meter.shown and meter.low > DENIED * (rate if acts else 0.0):
@@ -152,10 +160,10 @@ def _choose(
 
 
 def _by_difficulty(
-    by_class: ClassNoiseRule,
+    by_class: ByClass,
     meter: Meter,
     labels: NDArray[np.int64],
-    f: NDArray[np.floating],
+    f: Probs,
     opposed: float,
 ) -> AutoRule:
     rows = sample_rows(len(labels), _METER_ROWS)
@@ -175,12 +183,10 @@ def _by_difficulty(
     return AutoRule(Ground.DIFFICULTY, by_class, meter, (reading,), interval, summary)
 
 
-def _by_class(
-    by_class: ClassNoiseRule, rate: float, labels: NDArray[np.int64], f: NDArray[np.floating]
-) -> AutoRule:
+def _by_class(by_class: ByClass, rate: float, labels: NDArray[np.int64], f: Probs) -> AutoRule:
     rows = sample_rows(len(labels), _INTERVAL_ROWS)
     decided = by_class.decide(labels[rows], f[rows])
-    doubt = float(1 - by_class.clean(f[rows]).max(axis=0).mean())
+    doubt = by_class.doubt(f[rows])
     reading = Reading("labels are wrong by class", float(decided.flipped.mean()), rate)
     interval = interval_by_class(rate, len(rows), doubt)
     note = f"{by_class.summary['note']}, if errors depend on the class and not on the row"
@@ -188,7 +194,7 @@ def _by_class(
     return AutoRule(Ground.CLASSES, by_class, Meter(False), (reading,), interval, summary)
 
 
-def _open(by_class: ClassNoiseRule, meter: Meter, opposed: float, n: int) -> AutoRule:
+def _open(by_class: ByClass, meter: Meter, opposed: float, n: int) -> AutoRule:
     """Both readings, and nothing changed."""
     interval, readings = interval_open(opposed, n), both_readings(opposed)
     ground = Ground.NONE if by_class.blind else Ground.OPEN

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from adacorr.core.calibration import (
     Array,
     Fit,
+    golden_section,
     log_features,
     log_likelihood,
     maximise,
@@ -154,6 +155,14 @@ class ClassNoiseRule:
             features = self.unmix.apply(features)
         logits = combine(self.weight, features) if self.weight.ndim else self.weight * features
         return softmax(logits + self.bias[:, None])
+
+    def own(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
+        """(N,) P(true = given | x), of the calibrated model freed of the noise."""
+        return self.clean(pred_probs)[labels, np.arange(len(labels))]
+
+    def doubt(self, pred_probs: NDArray[np.floating]) -> float:
+        """How often that model is wrong, by its own account."""
+        return float(1 - self.clean(pred_probs).max(axis=0).mean())
 
     def _posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
         return self._given(labels, self.clean(pred_probs))
@@ -518,22 +527,9 @@ def shrunk_transition(counts: Array, trust: float = TRUST) -> Array:
 
 
 def _temperature(labels: NDArray[np.int64], held_out: Array, T: Array) -> float:
-    """The sharpness that makes the held-out logits most likely, by golden section."""
-    low, high = -1.0, 0.5  # of its logarithm
-    inner = (np.sqrt(5.0) - 1) / 2
+    """The sharpness that makes the held-out logits most likely."""
 
     def score(log_scale: float) -> float:
         return log_likelihood(softmax(np.exp(log_scale) * held_out), T, labels)
 
-    left, right = high - inner * (high - low), low + inner * (high - low)
-    at_left, at_right = score(left), score(right)
-    while high - low > 0.01:
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - inner * (high - low)
-            at_left = score(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + inner * (high - low)
-            at_right = score(right)
-    return float(np.exp((low + high) / 2))
+    return float(np.exp(golden_section(score, -1.0, 0.5, 0.01)))

@@ -149,3 +149,24 @@ def _objective(
         return -value / n, -np.concatenate(parts) / n
 
     return value_and_gradient
+
+
+def golden_section(score: Callable[[float], float], low: float, high: float, width: float) -> float:
+    """Where a function with one peak between `low` and `high` is largest, within `width`.
+
+    >>> round(golden_section(lambda x: -(x - 0.3) ** 2, -1.0, 1.0, 1e-4), 3)
+    0.3
+    """
+    inner = (np.sqrt(5.0) - 1) / 2
+    left, right = high - inner * (high - low), low + inner * (high - low)
+    at_left, at_right = score(left), score(right)
+    while high - low > width:
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - inner * (high - low)
+            at_left = score(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + inner * (high - low)
+            at_right = score(right)
+    return (low + high) / 2

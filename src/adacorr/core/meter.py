@@ -15,6 +15,10 @@ follows from its far share by interpolation. The premise can be checked: model e
 as the model gets less sure, so the far share must fall with difficulty for wrong labels to be
 there. Where it does not, by three standard errors, the meter shows nothing.
 
+Lists of the most probable classes are enough: a given label beyond the list is beyond its rank.
+Where lists end within the nearest third, "far" begins at their end, and the premise gives way to
+what the model itself expects beyond them.
+
 A :class:`Line` turns the counts into a probability for each row: the log ratio of the best other
 class and the given one decides, as in the paper's likelihood ratio test, with a threshold that the
 meter sets.
@@ -26,6 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from adacorr.core.sparse import TopK, beyond, first_choice, given_probs
 
 Array = NDArray[np.float64]
 
@@ -81,43 +87,48 @@ def log_odds(p: Array) -> Array:
 
 
 def best_other(
-    labels: NDArray[np.int64], f: NDArray[np.floating]
+    labels: NDArray[np.int64], f: NDArray[np.floating] | TopK
 ) -> tuple[NDArray[np.int64], Array]:
     """The most probable class other than the given one, and log f[it] / f[given].
 
     >>> best_other(np.array([0]), np.array([[0.5, 0.2, 0.3]]))[0]
     array([2])
     """
+    if isinstance(f, TopK):
+        best, top = f.best_other(labels)
+        return best, _log(top) - _log(given_probs(labels, f))
     rows = np.arange(len(labels))
     others = f.copy()
     others[rows, labels] = -1
     best = others.argmax(axis=1)
-    top = np.maximum(others[rows, best].astype(np.float64), _TINY)
-    return best, np.log(top) - np.log(np.maximum(f[rows, labels].astype(np.float64), _TINY))
+    return best, _log(others[rows, best]) - _log(f[rows, labels])
 
 
-def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating]) -> Meter:
+def _log(p: NDArray[np.floating]) -> Array:
+    return np.log(np.maximum(p.astype(np.float64), _TINY))
+
+
+def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> Meter:
     """Count wrong labels among the disagreements of the rows of a sample."""
-    n, k = f.shape
+    k = f.shape[1]
     if k < MIN_CLASSES:
         return Meter(False)
-    rows = np.arange(n)
-    predicted, own = f.argmax(axis=1), f[rows, labels]
+    predicted, top = first_choice(f)
     opposed = np.flatnonzero(predicted != labels)
     if len(opposed) < TENTHS:
         return Meter(False)
-    tenth = _tenths(predicted, f[rows, predicted])
-    rank = (f[opposed] > own[opposed, None]).sum(axis=1)  # a tie, zeros say, is not proved far
-    far = rank > max(1, round((k - 1) / 3))
+    tenth = _tenths(predicted, top)
+    far, unlisted = beyond(labels[opposed], f[opposed], max(1, round((k - 1) / 3)))
+    near, most = max(NEAR_MISS, unlisted), max(NEAR_MISS_MOST, unlisted)
     size = np.bincount(tenth, minlength=TENTHS)
     counts = Counts(
         np.bincount(tenth[opposed], minlength=TENTHS),
         np.bincount(tenth[opposed], far, minlength=TENTHS).astype(np.float64),
     )
     sure, hard = counts.far_share(slice(0, 5)), counts.far_share(slice(7, 10))
-    if not counts.proof():
+    if not counts.proof(most):
         return Meter(False, far_sure=sure, far_hard=hard)
-    wrong, least = counts.wrong_share(NEAR_MISS), counts.wrong_share(NEAR_MISS_MOST)
+    wrong, least = counts.wrong_share(near), counts.wrong_share(most)
     _, odds = best_other(labels[opposed], f[opposed])
     line = _fit_line(odds, tenth[opposed], counts.opposed, wrong)
     rate, low = (float(part @ counts.opposed / size.sum()) for part in (wrong, least))
@@ -141,14 +152,14 @@ class Counts:
         share = (self.far[tenths].sum() + 2) / n
         return float(np.sqrt(share * (1 - share) / n))
 
-    def proof(self) -> bool:
+    def proof(self, near_miss: float = NEAR_MISS_MOST) -> bool:
         """Whether sure rows have more far labels than model errors explain, and than hard rows.
 
         Few wrong labels show in the surest tenth alone; a few more only in a larger part.
         """
         hard = slice(7, 10)
         return any(
-            self.far_share(sure) - NEAR_MISS_MOST > PROOF * self.error(sure)
+            self.far_share(sure) - near_miss > PROOF * self.error(sure)
             and self.far_share(sure) - self.far_share(hard)
             > PROOF * np.hypot(self.error(sure), self.error(hard))
             for sure in (slice(0, 1), slice(0, SURE_TENTHS), slice(0, 5))

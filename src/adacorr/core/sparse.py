@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.by_class import MIN_ROWS
 from adacorr.core.lrt import Decision
 from adacorr.core.validation import SUM_TOLERANCE, InputError, RowError
 
@@ -82,6 +81,18 @@ class TopK:
         first = over_rows(np.minimum, np.where(ties, self.indices, last))
         return first.astype(np.int64), top.astype(np.float64)
 
+    def best_other(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
+        """The most probable listed class other than the given one, and its probability.
+
+        Where no other is listed, the class after the given one, with the even share of the rest.
+        """
+        others = replace(self, values=np.where(self.indices == labels[:, None], -1, self.values))
+        others = replace(others, values=np.where(self.indices >= 0, others.values, -1))
+        best, top = others.best()
+        none = top < 0
+        best = np.where(none, (labels + 1) % max(self.n_classes, 1), best)
+        return best, np.where(none, self.rest, top)
+
     def dense(self) -> NDArray[np.floating]:
         """(N, K); for few classes only."""
         kind = np.float64 if self.values.dtype == np.float64 else np.float32
@@ -106,6 +117,60 @@ class TopK:
         more = ((0, 0), (0, width - self.width))
         indices = np.pad(self.indices, more, constant_values=PAD)
         return replace(self, indices=indices, values=np.pad(self.values, more))
+
+
+def first_choice(
+    f: NDArray[np.floating] | TopK,
+) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+    """The most probable class of each row (the first of ties), and its probability.
+
+    >>> first_choice(TopK(np.array([[3, 1]]), np.array([[0.6, 0.2]]), 5))
+    (array([3]), array([0.6]))
+    """
+    if isinstance(f, TopK):
+        return f.best()
+    predicted = f.argmax(axis=1)
+    return predicted, f[np.arange(len(f)), predicted]
+
+
+def given_probs(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> NDArray[np.floating]:
+    """(N,) probability of the given class."""
+    return f.at(labels) if isinstance(f, TopK) else f[np.arange(len(f)), labels]
+
+
+def beyond(
+    labels: NDArray[np.int64], f: NDArray[np.floating] | TopK, cut: int
+) -> tuple[NDArray[np.bool_], float]:
+    """Whether more than `cut` classes are more probable than the given one.
+
+    A list may end before the cut. Then a class that it does not name counts as beyond, and the
+    second number says what that costs: the share of the model's own doubt that lies beyond the
+    lists, by its own account. It is 0 where every list is long enough.
+
+    >>> f = np.array([[0.5, 0.2, 0.2, 0.1]])
+    >>> beyond(np.array([3]), f, 2), beyond(np.array([3]), f, 3)
+    ((array([ True]), 0.0), (array([False]), 0.0))
+    >>> listed = TopK(np.array([[0, 1]]), np.array([[0.5, 0.3]]), 4)
+    >>> far, beyond_lists = beyond(np.array([3]), listed, 2)
+    >>> far, round(beyond_lists, 3)
+    (array([ True]), 0.4)
+    """
+    own = given_probs(labels, f)
+    if not isinstance(f, TopK):
+        return (f > own[:, None]).sum(axis=1) > cut, 0.0
+    greater = over_rows(np.add, (f.values > own[:, None]) & (f.indices >= 0), np.int64)
+    listed = over_rows(np.logical_or, f.indices == labels[:, None])
+    short = (f.lengths <= cut) & (f.lengths < f.n_classes)
+    if not short.any():
+        return greater > cut, 0.0
+    doubt = 1 - f.best()[1]
+    left = np.where(short, np.maximum(1 - total(f.values), 0), 0)
+    return (greater > cut) | (short & ~listed), float(left.sum() / max(doubt.sum(), 1e-12))
+
+
+def elements_per_row(f: NDArray[np.floating] | TopK) -> int:
+    """How many numbers a row holds."""
+    return max(f.width if isinstance(f, TopK) else f.shape[1], 1)
 
 
 def over_rows(operation: np.ufunc, rows: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
@@ -242,11 +307,13 @@ class LargestOnly:
 def confident_noise_rate(labels: NDArray[np.int64], f: TopK) -> float | None:
     """Share of rows confidently in another class than the given one (Northcutt et al. 2021).
 
-    None where fewer than `MIN_ROWS` rows are confidently in any class.
+    None where too few rows are confidently in any class.
 
     The same number as ``estimate_transition(labels, f.dense()).noise_rate``, where the rest of a
     row is below every threshold.
     """
+    from adacorr.core.by_class import MIN_ROWS
+
     k = f.n_classes
     size = np.bincount(labels, minlength=k)
     threshold = np.bincount(labels, f.at(labels), minlength=k) / np.maximum(size, 1)
@@ -266,7 +333,7 @@ def fit_top_k(
     max_flip_error: float | None = None,
 ) -> TopKRule:
     """:func:`adacorr.correction.arrays.fit_rule` for listed probabilities of many classes."""
-    from adacorr.core.sparse_by_class import fit_sparse_by_class
+    from adacorr.core.auto import fit_auto
     from adacorr.core.validation import check_delta, check_number
 
     k = pred_probs.n_classes
@@ -281,4 +348,4 @@ def fit_top_k(
         raise InputError(f"T: expected none with top-k probabilities of {k} classes, got one")
     if max_flip_error is not None:
         check_number(max_flip_error, "max_flip_error", above=0, at_most=1)
-    return fit_sparse_by_class(codes, pred_probs, max_flip_error)
+    return fit_auto(codes, pred_probs, max_flip_error=max_flip_error)

@@ -28,15 +28,8 @@ from adacorr.core.by_class import (
     MIN_ROWS,
     Verdict,
 )
-from adacorr.core.calibration import FLOOR
-from adacorr.core.lrt import Decision
-from adacorr.core.readings import (
-    both_readings,
-    interval_by_class,
-    interval_open,
-    open_note,
-    summary_of,
-)
+from adacorr.core.calibration import FLOOR, golden_section
+from adacorr.core.lrt import Decision, decided
 from adacorr.core.sampling import priority, sample_rows
 from adacorr.core.sparse import Array, TopK, over_rows, total
 
@@ -138,6 +131,22 @@ class SparseClassNoiseRule:
         norm = total(p) + q * (k - f.lengths)
         return p / norm[:, None], q / norm
 
+    def own(self, labels: NDArray[np.int64], pred_probs: TopK) -> Array:
+        """(N,) P(true = given | x), of the scaled model freed of the noise."""
+        listed, rest = self.eta(pred_probs)
+        hit = pred_probs.indices == labels[:, None]
+        inside = over_rows(np.logical_or, hit)
+        return np.where(inside, total(np.where(hit, listed, 0)), rest)
+
+    def doubt(self, pred_probs: TopK) -> float:
+        """How often that model is wrong, by its own account."""
+        return float(1 - over_rows(np.maximum, self.eta(pred_probs)[0]).mean())
+
+    @property
+    def T(self) -> None:
+        """P(given | true) of so many classes is no matrix."""
+        return None
+
     def joint(self, labels: NDArray[np.int64], f: TopK) -> Joint:
         """P(true = j, given label | x) for the listed classes and the given one."""
         listed, rest = self.eta(f)
@@ -160,28 +169,19 @@ class SparseClassNoiseRule:
     def decide(self, labels: NDArray[np.int64], pred_probs: TopK) -> Decision:
         """Suggest the most probable true label; the ratio is P(given) / P(suggested)."""
         n = len(labels)
-        suggested, own, top = labels.astype(np.int64), np.empty(n), np.empty(n)
-        other = np.empty(n, np.int64)
+        own, best, other = np.empty(n), np.empty(n), np.empty(n, np.int64)
         for start in range(0, n, _CHUNK_ROWS):
             part = slice(start, start + _CHUNK_ROWS)
             joint, f = self.joint(labels[part], pred_probs[part]), pred_probs[part]
             own[part] = joint.own / joint.likelihood
-            classes, best = TopK(f.indices, joint.listed).best()
-            own_class = classes == labels[part]
-            other[part] = np.where(own_class, (labels[part] + 1) % f.n_classes, classes)
-            change = (best > joint.own) & self.active
-            top[part] = np.where(change, best / joint.likelihood, own[part])
-            suggested[part][change] = classes[change]
-        flipped = suggested != labels
-        ratio = np.divide(own, top, out=np.ones(n), where=flipped)
-        wrong = 1 - own
+            classes, most = TopK(f.indices, joint.listed).best()
+            other[part] = np.where(classes == labels[part], (classes + 1) % f.n_classes, classes)
+            best[part] = np.where(classes == labels[part], 0, most / joint.likelihood)
+        flipped, wrong = (best > own) & self.active, 1 - own
         if self.blind:
-            top[:] = own[:] = np.nan
-        if self.max_flip_error is None:
-            return Decision(suggested, ratio, flipped, top, None, wrong, other)
-        review = flipped & (1 - top >= self.max_flip_error)
-        confidence = np.where(review, own, top)
-        return Decision(suggested, ratio, flipped & ~review, confidence, review, wrong, other)
+            own[:] = best[:] = np.nan
+        withheld = None if self.max_flip_error is None else 1 - best >= self.max_flip_error
+        return decided(labels, other, flipped, own, best, wrong, withheld)
 
 
 @dataclass(frozen=True)
@@ -245,24 +245,11 @@ def _fit_numbers(rule: SparseClassNoiseRule, halves: list[Half]) -> SparseClassN
 
 
 def _fit_scale(rule: SparseClassNoiseRule, halves: list[Half]) -> SparseClassNoiseRule:
-    low, high, inner = -1.5, 1.0, (np.sqrt(5.0) - 1) / 2  # of its logarithm
-
-    def at(log_scale: float) -> tuple[float, SparseClassNoiseRule]:
+    def score(log_scale: float) -> float:
         new = replace(rule, scale=float(np.exp(log_scale)))
-        return sum(float(half.log_likelihood(new).sum()) for half in halves), new
+        return sum(float(half.log_likelihood(new).sum()) for half in halves)
 
-    left, right = high - inner * (high - low), low + inner * (high - low)
-    at_left, at_right = at(left), at(right)
-    while high - low > 0.02:
-        if at_left[0] > at_right[0]:
-            high, right, at_right = right, left, at_left
-            left = high - inner * (high - low)
-            at_left = at(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + inner * (high - low)
-            at_right = at(right)
-    return max(at_left, at_right, key=lambda found: found[0])[1]
+    return replace(rule, scale=float(np.exp(golden_section(score, -1.5, 1.0, 0.02))))
 
 
 def _anchored(rule: SparseClassNoiseRule, part: list[Half]) -> SparseClassNoiseRule:
@@ -326,8 +313,7 @@ def _pair_counts(
 
 def _judge(rule: SparseClassNoiseRule, labels: NDArray[np.int64], f: TopK) -> SparseClassNoiseRule:
     """Decide whether the fit is ground for changes at all, and say so in words."""
-    listed, _ = rule.eta(f)
-    rule = replace(rule, model_error=CONFIDENT_SHARE * float(1 - listed.max(axis=1).mean()))
+    rule = replace(rule, model_error=CONFIDENT_SHARE * rule.doubt(f))
     joint = rule.joint(labels, f)
     noise = float((1 - joint.own / joint.likelihood).mean())
     share = np.unique(labels, return_counts=True)[1] / len(labels)
@@ -341,15 +327,8 @@ def _judge(rule: SparseClassNoiseRule, labels: NDArray[np.int64], f: TopK) -> Sp
     else:
         verdict = Verdict.NOISE
     note = verdict.value.format(noise)
-    if verdict is Verdict.NOISE:
-        if len(rule.targets.keys):
-            note += f"; {len(rule.targets.keys):,} frequent confusions"
-        doubt = float(1 - listed.max(axis=1).mean())
-        interval, readings = interval_by_class(noise, len(labels), doubt), ()
-        summary = summary_of("noise by class", noise, note, interval, readings)
-        return replace(rule, active=True, summary=summary)
-    opposed = float((f.best()[0] != labels).mean())
-    interval, readings = interval_open(opposed, len(labels)), both_readings(opposed)
-    note = note if verdict.blind else open_note(opposed, interval)
-    summary = summary_of("two readings", None, note, interval, readings)
-    return replace(rule, active=False, blind=True, summary=summary)
+    if verdict is Verdict.NOISE and len(rule.targets.keys):
+        note += f"; {len(rule.targets.keys):,} frequent confusions"
+    summary = {"rule": "auto", "noise_rate": None if verdict.blind else noise, "note": note}
+    active = verdict is Verdict.NOISE
+    return replace(rule, active=active, blind=verdict.blind, summary=summary)

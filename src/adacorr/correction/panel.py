@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from adacorr.core.annotators import GAP, Panel, Quality, fit_panel
 from adacorr.core.auto import fit_auto
 from adacorr.core.inputs import input_warnings
-from adacorr.core.lrt import Decision
+from adacorr.core.lrt import Decision, decided
 from adacorr.core.meter import Array, read_meter
 from adacorr.core.readings import Reading
 from adacorr.core.sampling import sample_rows, sample_size
@@ -289,15 +289,8 @@ def _decide(majority: NDArray[np.int64], p: Array, max_flip_error: float | None 
     others[rows, majority] = -1
     other = others.argmax(axis=1)
     best = p[rows, other]
-    flipped = best > own
-    ratio = np.divide(own, best, out=np.ones(len(own)), where=flipped)
-    confidence = np.where(flipped, best, own)
-    suggested = np.where(flipped, other, majority)
-    if max_flip_error is None:
-        return Decision(suggested, ratio, flipped, confidence, None, 1 - own, other)
-    review = flipped & (1 - best >= max_flip_error)
-    confidence = np.where(review, own, confidence)
-    return Decision(suggested, ratio, flipped & ~review, confidence, review, 1 - own, other)
+    withheld = None if max_flip_error is None else 1 - best >= max_flip_error
+    return decided(majority, other, best > own, own, best, 1 - own, withheld)
 
 
 def alone(
