@@ -36,6 +36,7 @@ from adacorr.core.sparse import Array, TopK, over_rows, total
 TAIL_FLOOR = 1e-3  # zeros are not proof, but 20,000 of them must not weigh more than this together
 STRENGTHS = (np.inf, 300.0, 30.0, 3.0)  # of the pull to uniform targets, in rows
 _FIT_ROWS = 50_000
+_FIT_ELEMENTS = 1_600_000  # long lists need fewer rows
 _CHUNK_ROWS = 1 << 14
 _TURNS = 4
 _EM_STEPS = 50
@@ -208,7 +209,7 @@ def fit_sparse_by_class(
     """Fit the noise model to the given labels: pairs on all rows, the numbers on a part."""
     k = f.n_classes
     even = Targets.of(np.empty(0, np.int64), np.empty(0), k, np.inf)
-    rows = sample_rows(len(labels), _FIT_ROWS)
+    rows = sample_rows(len(labels), min(_FIT_ROWS, max(_FIT_ELEMENTS // f.width, MIN_ROWS)))
     part = [Half(labels[rows], f[rows], even)]
     rule = _fit_numbers(SparseClassNoiseRule(1.0, _start(*_best(part[0])), even), part)
     rule = _anchored(rule, part)
