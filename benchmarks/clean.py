@@ -264,6 +264,7 @@ def network(case: Case, x: NDArray[Any]) -> dict[str, Any]:
     settings = replace(settings, epochs=default_epochs(len(job.train)))
     f = held_out(job, net_factory(None, job.feed.source.shape), settings, ranks, Silent())
     found = hand_out(case.samples.labels, f).correction
+    assert found.suspicion is not None  # the automatic rule states it for every row
     doubt = np.nan_to_num(found.suspicion)
     seconds = time.process_time() - began
     return {**scores(case, found.labels, doubt), "seconds": round(seconds, 1)}
