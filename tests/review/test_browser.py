@@ -1,5 +1,6 @@
 """The page in a real browser."""
 
+import html
 import json
 import re
 
@@ -458,7 +459,7 @@ def test_from_questions_to_applied_labels_and_certificate(
     download.value.save_as(tmp_path / "labels.parquet")
     with page.expect_download() as download:
         page.click("#applied-certificate")
-    download.value.save_as(tmp_path / "certificate.json")
+    download.value.save_as(tmp_path / "certificate.html")
 
     log = open_answers(run).standing()
     settled_rows = {one.row: one.label for one in log}
@@ -470,13 +471,17 @@ def test_from_questions_to_applied_labels_and_certificate(
         assert table["label_index"][row] == label
         assert table["decision"][row] == "answered"
     assert len(table["label"]) == 400
-    certificate = json.loads((tmp_path / "certificate.json").read_text())
+    certificate = json.loads((run.path / "certificate.json").read_text())
     assert certificate["sentence"].lower() in sentence.lower()
     assert certificate["certificate"]["answers"] == len(said) + 1
-    assert certificate["answers_by"] == {"Ann": len(log)}
-    assert (run.path / "certificate.json").read_bytes() == (
-        tmp_path / "certificate.json"
-    ).read_bytes()
+    by_ann = certificate["answers_by"]["Ann"]
+    assert by_ann.startswith(f"{len(log)}, ")
+    assert by_ann.endswith("1 with the given label and the model's view shown")
+    shown = (tmp_path / "certificate.html").read_text()
+    assert shown == (run.path / "certificate.html").read_text()
+    limit = certificate["certificate"]["wrong_after"]
+    told = (certificate["data"]["fingerprint"], certificate["rule"], f"at most {limit:.2%}")
+    assert all(text in shown for text in (*told, "Answers by Ann", html.escape(by_ann)))
 
     page.click("#applied-close")
     page.click("#rest")  # the doubtful ones, one by one
