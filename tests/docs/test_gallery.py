@@ -21,7 +21,7 @@ def gallery():
 def test_a_report_is_made(gallery, tmp_path):
     entry = next(entry for entry in gallery.ENTRIES if entry.name == "table")
     page = gallery.make(entry, tmp_path).read_text(encoding="utf-8")
-    assert "changed label" in page
+    assert "Two readings fit these labels" in page
     assert "malignant" in page
     assert 'href="table.html"' in gallery.index(tmp_path, (entry,)).read_text()
 

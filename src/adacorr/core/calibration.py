@@ -154,7 +154,7 @@ def _objective(
 def golden_section(score: Callable[[float], float], low: float, high: float, width: float) -> float:
     """Where a function with one peak between `low` and `high` is largest, within `width`.
 
-    >>> round(golden_section(lambda x: -(x - 0.3) ** 2, -1.0, 1.0, 1e-4), 3)
+    >>> round(float(golden_section(lambda x: -(x - 0.3) ** 2, -1.0, 1.0, 1e-4)), 3)
     0.3
     """
     inner = (np.sqrt(5.0) - 1) / 2
