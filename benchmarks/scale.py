@@ -96,9 +96,9 @@ def write(path: Path, n: int, case: Case) -> None:
 
 def correct_once(source: str, output: str, case: Case) -> dict[str, float]:
     """In this process: a small correction for imports and memory, then the one measured."""
-    from adacorr.correction import Request, Settings, correct_table
+    from adacorr.correction import Request, TableSettings, correct_table
 
-    columns, settings = Request(n_classes=case.classes), Settings(DELTA)
+    columns, settings = Request(n_classes=case.classes), TableSettings(DELTA)
     small = Path(output).with_name("small.parquet")
     write(small, WARM_UP, case)
     correct_table(small, small.with_name("small-out.parquet"), columns=columns, settings=settings)

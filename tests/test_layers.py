@@ -122,3 +122,32 @@ def test_start_up_is_light(code):
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     heavy = HEAVY - {"rich"} if "cli" in code else HEAVY
     assert not loaded & heavy, loaded & heavy
+
+
+def test_a_class_name_has_one_meaning():
+    found = [
+        node.name
+        for path in FILES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name in found if found.count(name) > 1} == set()
+
+
+RENAMES = {"replace", "rename", "renames", "move", "fsync", "link", "symlink"}
+
+
+def test_names_are_given_in_one_place():
+    """Atomic writes are `files.py`'s; bench records, which only grow, sync their own lines."""
+    for path in FILES:
+        calls = {
+            f"{node.func.value.id}.{node.func.attr}"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("os", "shutil")
+        }
+        allowed = {"files.py": {"os.replace", "os.fsync"}, "records.py": {"os.fsync"}}
+        wanted = allowed.get(path.name, set())
+        assert {name for name in calls if name.split(".")[1] in RENAMES} <= wanted, path

@@ -1,7 +1,7 @@
 """How far a correction can be trusted: audits, limits, certified radii, calibration."""
 
 from adacorr.core.certificate import (
-    Certificate,
+    CertifiedRadius,
     DeltaChoice,
     NegativeMass,
     Reliability,
@@ -16,7 +16,7 @@ from adacorr.core.certificate import (
 )
 
 __all__ = [
-    "Certificate",
+    "CertifiedRadius",
     "DeltaChoice",
     "NegativeMass",
     "Reliability",

@@ -57,7 +57,7 @@ def settle(temporary: Path, path: Path) -> None:
     """
     sync(temporary)
     marks = _together.get()
-    if marks is not None and not _is_temporary(path.parent):  # the folder is the output then
+    if marks is not None and not any(map(_is_temporary, path.parents)):  # the folder is the output
         marks.append(_mark(path, temporary))
     os.replace(temporary, path)
     sync_entries(path.parent)

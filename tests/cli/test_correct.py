@@ -18,7 +18,7 @@ from tests.core.test_annotators import people
 
 from adacorr import ask, correct
 from adacorr.cli import main
-from adacorr.correction import Request, Settings, correct_table
+from adacorr.correction import Request, TableSettings, correct_table
 
 NAMES = ["cat", "dog", "eel"]
 COMMAND = [sys.executable, "-m", "adacorr"]
@@ -670,7 +670,7 @@ def test_lists_in_csv_tell_null_from_empty(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     out = tmp_path / "t.csv"
     columns = Request(probs_column="probs")
-    correct_table(tmp_path / "t.parquet", out, columns=columns, settings=Settings(0.5))
+    correct_table(tmp_path / "t.parquet", out, columns=columns, settings=TableSettings(0.5))
     with open(out, newline="") as file:
         assert [row["tags"] for row in csv.DictReader(file)] == ["", "[]", "[1, null, 3]", "[4]"]
 

@@ -14,7 +14,7 @@ from tests.core.test_annotators import people
 
 from adacorr import correct
 from adacorr.core.validation import InputError
-from adacorr.correction import Request, Settings, correct_table
+from adacorr.correction import Request, TableSettings, correct_table
 from adacorr.correction.cluster import connect
 from adacorr.correction.questions import ask_table
 
@@ -62,7 +62,9 @@ def assert_same_result(here, there, one, other):
 def test_answers_lead_to_the_same_decisions_on_a_cluster(client, folder, tmp_path):
     source, columns = folder
     rows = ask_table(source, 60, columns=columns).rows
-    settings = Settings(verified={int(row): "cat" if row % 3 else "cannot tell" for row in rows})
+    settings = TableSettings(
+        verified={int(row): "cat" if row % 3 else "cannot tell" for row in rows}
+    )
     options = {"columns": columns, "settings": settings}
     here = correct_table(source, tmp_path / "here", **options)
     there = correct_table(source, tmp_path / "there", client=client, **options)
@@ -140,7 +142,7 @@ def test_csv_files_are_counted_first(client, tmp_path):
     for i in range(3):
         rows = "a,0.9,0.1\nb,0.9,0.1\n" * (i + 1)
         (tmp_path / "in" / f"{i}.csv").write_text("label,p_a,p_b\n" + rows)
-    pattern, settings = f"{tmp_path}/in/*.csv", Settings(0.5)
+    pattern, settings = f"{tmp_path}/in/*.csv", TableSettings(0.5)
     result = correct_table(pattern, tmp_path / "out", settings=settings, client=client)
     assert (result.stats.rows, result.stats.flipped) == (12, 6)
     lines = (tmp_path / "out" / "2.csv").read_text().splitlines()

@@ -15,7 +15,7 @@ from tests.core.test_annotators import people
 import adacorr
 from adacorr.core.annotators import GAP
 from adacorr.core.validation import InputError
-from adacorr.correction import Request, Settings, correct_frame, correct_table
+from adacorr.correction import Request, TableSettings, correct_frame, correct_table
 from adacorr.correction.questions import ask_table
 from adacorr.tables.layout import find_layout
 
@@ -184,7 +184,7 @@ def test_answers_keep_their_rows_and_prove(made, tmp_path):
     rows = ask_table(tmp_path / "in.parquet", 40, columns=WANTED).rows
     said = {int(row): str(NAMES[truth[row]]) for row in rows}
     out = tmp_path / "out.parquet"
-    settings = Settings(verified=said)
+    settings = TableSettings(verified=said)
     result = correct_table(tmp_path / "in.parquet", out, columns=WANTED, settings=settings)
     labels = np.array(pq.read_table(out)["adacorr_label"].to_pylist())
     assert all(labels[row] == label for row, label in said.items())
@@ -229,7 +229,7 @@ def test_what_does_not_go_together_is_refused(tmp_path):
     (tmp_path / "in.csv").write_text("l1,l2,p_a,p_b\na,b,0.9,0.1\n")
     columns = Request(label_column="l1,l2")
     with pytest.raises(InputError, match="no T with several annotators"):
-        correct_table(tmp_path / "in.csv", columns=columns, settings=Settings(0.9))
+        correct_table(tmp_path / "in.csv", columns=columns, settings=TableSettings(0.9))
     kinds = dict.fromkeys(["y", "u_a", "u_b", "v_b", "v_a", "v_c"], pa.float64())
     for blocks in ([["u_a", "u_b"], ["v_b", "v_a"]], ["u_*", "v_*"]):
         with pytest.raises(InputError, match="in that order for each model"):

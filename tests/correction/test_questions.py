@@ -10,7 +10,7 @@ import pytest
 
 import adacorr
 from adacorr.core.validation import InputError
-from adacorr.correction import Request, Settings, correct_table
+from adacorr.correction import Request, TableSettings, correct_table
 from adacorr.correction.questions import ask_table, write_questions
 from adacorr.correction.verified import Verified
 
@@ -72,7 +72,7 @@ def test_batches_files_and_formats_of_answers_do_not_matter(problem, table):
             folder / place,
             folder / f"out{i}{'' if place == 'parts' else '.parquet'}",
             columns=columns,
-            settings=Settings(verified=verified),
+            settings=TableSettings(verified=verified),
             batch_rows=rows,
         )
         for i, (place, verified, rows) in enumerate(
@@ -105,7 +105,7 @@ def test_a_threshold_is_kept_and_certified(problem, table):
     folder, columns = table
     said = answers(problem, ask_table(folder / "in.parquet", 60, columns=columns).rows)
     result = correct_table(
-        folder / "in.parquet", columns=columns, settings=Settings(0.5, verified=said)
+        folder / "in.parquet", columns=columns, settings=TableSettings(0.5, verified=said)
     )
     assert result.summary["rule"] == "threshold"
     assert result.certificate is not None
@@ -143,7 +143,7 @@ def test_the_file_of_questions_shows_neither_label_nor_prediction(table):
 def test_answers_that_cannot_be_are_named(table, content, text):
     folder, columns = table
     (folder / "answers.csv").write_text(content)
-    settings = Settings(verified=folder / "answers.csv")
+    settings = TableSettings(verified=folder / "answers.csv")
     with pytest.raises(InputError) as caught:
         correct_table(folder / "in.parquet", columns=columns, settings=settings)
     assert text in str(caught.value)

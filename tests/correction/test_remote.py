@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import adacorr
-from adacorr.correction import Request, Settings, correct_table
+from adacorr.correction import Request, TableSettings, correct_table
 from adacorr.tables.sources import names_apart, open_sources
 
 
@@ -47,7 +47,7 @@ def test_a_pattern_is_the_folder(parts, tmp_path, problem):
     expected = adacorr.correct(y, f)
     np.testing.assert_array_equal(got["adacorr_label"].to_numpy(), names[expected.labels])
     assert result.stats.rows == 3000
-    one = correct_table(f"{folder}/part-[01].parquet", settings=Settings(0.9), columns=columns)
+    one = correct_table(f"{folder}/part-[01].parquet", settings=TableSettings(0.9), columns=columns)
     assert one.stats.rows == 1500
 
 
@@ -58,7 +58,7 @@ def test_a_pattern_over_folders_keeps_their_names(parts, tmp_path):
         (folder / f"part-{i}.parquet").rename(tmp_path / "split" / f"day={i}" / "x.parquet")
     pattern = f"{tmp_path}/split/*/x.parquet"
     assert names_apart(open_sources(pattern)) == [f"day={i}/x.parquet" for i in range(4)]
-    correct_table(pattern, tmp_path / "out", columns=columns, settings=Settings(0.9))
+    correct_table(pattern, tmp_path / "out", columns=columns, settings=TableSettings(0.9))
     assert (tmp_path / "out" / "day=2" / "x.parquet").is_file()
 
 
@@ -81,7 +81,7 @@ def test_urls_in_and_out(parts, tmp_path, memory, spec):
 def test_compressed_csv_behind_a_url(tmp_path, memory):
     text = "label,p_a,p_b\na,0.9,0.1\nb,0.9,0.1\n"
     memory.pipe("/t.csv.gz", gzip.compress(text.encode()))
-    result = correct_table("memory://t.csv.gz", "memory://o.csv", settings=Settings(0.5))
+    result = correct_table("memory://t.csv.gz", "memory://o.csv", settings=TableSettings(0.5))
     assert result.stats.flipped == 1
     assert memory.cat("/o.csv").decode().splitlines()[2].startswith("b,0.9,0.1,a,0.111")
 
@@ -112,4 +112,4 @@ def test_an_error_leaves_nothing_behind(parts, memory):
 )
 def test_nothing_there(place, message, memory):
     with pytest.raises(adacorr.InputError, match=message):
-        correct_table(place, settings=Settings(0.9))
+        correct_table(place, settings=TableSettings(0.9))

@@ -14,7 +14,7 @@ import pytest
 
 import adacorr
 from adacorr.core import sampling
-from adacorr.correction import Request, Settings, correct_table, sinks
+from adacorr.correction import Request, TableSettings, correct_table, sinks
 from adacorr.correction.process import Stats
 from adacorr.runs.directory import Run
 
@@ -51,7 +51,7 @@ def test_streaming_equals_memory_at_any_batch_size(problem, tmp_path, delta, bat
         tmp_path / "in.parquet",
         tmp_path / "out.parquet",
         columns=Request(classes=names.tolist()),
-        settings=Settings(delta),
+        settings=TableSettings(delta),
         batch_rows=batch_rows,
     )
     assert_same(pq.read_table(tmp_path / "out.parquet"), adacorr.correct(y, f, delta), names)
@@ -92,7 +92,7 @@ def test_every_layout_gives_the_same(problem, tmp_path):
             pq.write_table(pa.table({"y": given, "probs": probs}), path)
             out = tmp_path / "out.parquet"
             columns = Request(classes=names.tolist())
-            correct_table(path, out, columns=columns, settings=Settings(0.8))
+            correct_table(path, out, columns=columns, settings=TableSettings(0.8))
             table = pq.read_table(out)
             np.testing.assert_array_equal(table["adacorr_ratio"].to_numpy(), expected.ratio)
             values = table["adacorr_label"].to_pylist()
@@ -124,7 +124,7 @@ def test_csv_keeps_every_other_cell_as_it_was(problem, tmp_path, suffix):
         writer = csv.DictWriter(handle, rows[0], delimiter=separator)
         writer.writeheader()
         writer.writerows(rows)
-    correct_table(source, out, settings=Settings(0.9), batch_rows=37)
+    correct_table(source, out, settings=TableSettings(0.9), batch_rows=37)
     with opened(out, "rt") as handle:
         got = list(csv.DictReader(handle, delimiter=separator))
     expected = adacorr.correct(y, f, 0.9)
@@ -147,7 +147,7 @@ def test_csv_with_a_list_column_in_many_spellings(problem, tmp_path):
     ):
         path = tmp_path / "in.csv"
         pa.csv.write_csv(pa.table({"label": y, "probs": [spell(v) for v in f]}), path)
-        correct_table(path, tmp_path / "out.csv", settings=Settings(0.9))
+        correct_table(path, tmp_path / "out.csv", settings=TableSettings(0.9))
         table = pa.csv.read_csv(
             tmp_path / "out.csv",
             parse_options=pa.csv.ParseOptions(newlines_in_values=True),
@@ -159,12 +159,12 @@ def test_from_csv_to_parquet_and_back(problem, tmp_path):
     y, f, names = problem
     table = column_table(y, f.astype(np.float64), names)
     pa.csv.write_csv(table, tmp_path / "in.csv")
-    correct_table(tmp_path / "in.csv", tmp_path / "out.parquet", settings=Settings(0.9))
+    correct_table(tmp_path / "in.csv", tmp_path / "out.parquet", settings=TableSettings(0.9))
     typed = pq.read_table(tmp_path / "out.parquet")
     assert typed.select(table.column_names).equals(table)
     assert_same(typed, adacorr.correct(y, f.astype(np.float64), 0.9), names)
     pq.write_table(list_table(y, f, names), tmp_path / "in.parquet")
-    correct_table(tmp_path / "in.parquet", tmp_path / "out.csv", settings=Settings(0.9))
+    correct_table(tmp_path / "in.parquet", tmp_path / "out.csv", settings=TableSettings(0.9))
     text = pa.csv.read_csv(tmp_path / "out.csv")
     assert json.loads(text["pred_probs"][0].as_py()) == pytest.approx(f[0].tolist())
 
@@ -199,12 +199,12 @@ def test_arrays(problem, tmp_path, kind):
     columns = Request(classes=names.tolist())
     expected = adacorr.correct(given, f, 0.9, classes=names)
     correct_table(
-        sources, tmp_path / "o.npy", columns=columns, settings=Settings(0.9), batch_rows=99
+        sources, tmp_path / "o.npy", columns=columns, settings=TableSettings(0.9), batch_rows=99
     )
     fixed = np.load(tmp_path / "o.npy")
     assert fixed.dtype.kind == given.dtype.kind
     np.testing.assert_array_equal(fixed, expected.labels)
-    correct_table(sources, tmp_path / "o.parquet", columns=columns, settings=Settings(0.9))
+    correct_table(sources, tmp_path / "o.parquet", columns=columns, settings=TableSettings(0.9))
     table = pq.read_table(tmp_path / "o.parquet")
     assert table.column_names == ["label", "adacorr_label", "adacorr_ratio", "adacorr_flipped"]
     np.testing.assert_array_equal(table["adacorr_ratio"].to_numpy(), expected.ratio)
@@ -215,7 +215,7 @@ def test_integer_names_are_matched_by_value(tmp_path):
     pq.write_table(
         pa.table({"label": [10, 20], "p_10": f[:, 0], "p_20": f[:, 1]}), tmp_path / "i.parquet"
     )
-    correct_table(tmp_path / "i.parquet", tmp_path / "o.parquet", settings=Settings(0.5))
+    correct_table(tmp_path / "i.parquet", tmp_path / "o.parquet", settings=TableSettings(0.5))
     assert pq.read_table(tmp_path / "o.parquet")["adacorr_label"].to_pylist() == [10, 10]
 
 
@@ -225,7 +225,7 @@ def test_labels_of_a_type_too_small_for_all_classes(tmp_path):
     probs = pa.FixedSizeListArray.from_arrays(pa.array(f.ravel()), 300)
     table = pa.table({"label": pa.array([1, 2], pa.uint8()), "probs": probs})
     pq.write_table(table, tmp_path / "i.parquet")
-    correct_table(tmp_path / "i.parquet", tmp_path / "o.parquet", settings=Settings(0.5))
+    correct_table(tmp_path / "i.parquet", tmp_path / "o.parquet", settings=TableSettings(0.5))
     out = pq.read_table(tmp_path / "o.parquet")
     assert out["adacorr_label"].to_pylist() == [299, 299]
     assert out["label"].type == pa.uint8()
@@ -236,7 +236,7 @@ def test_decimal_probabilities(tmp_path):
 
     columns = {"p_a": [Decimal("0.9"), Decimal("0.8")], "p_b": [Decimal("0.1"), Decimal("0.2")]}
     pq.write_table(pa.table({"label": ["a", "b"], **columns}), tmp_path / "i.parquet")
-    result = correct_table(tmp_path / "i.parquet", settings=Settings(0.5))
+    result = correct_table(tmp_path / "i.parquet", settings=TableSettings(0.5))
     assert result.stats.flipped == 1
 
 
@@ -254,7 +254,7 @@ def test_an_input_that_changes_between_the_passes(problem, tmp_path):
             path,
             tmp_path / "out.parquet",
             run_dir=tmp_path / "run",
-            settings=Settings(0.9),
+            settings=TableSettings(0.9),
             progress=shorten,
         )
     assert list(tmp_path.iterdir()) == [path]
@@ -271,7 +271,7 @@ def test_an_input_that_is_replaced_by_one_of_as_many_rows(problem, tmp_path):
             done.append(pq.write_table(list_table(y[::-1], f[::-1], names), path))
 
     with pytest.raises(adacorr.InputError, match="expected the same file in both passes, got anot"):
-        correct_table(path, tmp_path / "out.parquet", settings=Settings(0.9), progress=shuffle)
+        correct_table(path, tmp_path / "out.parquet", settings=TableSettings(0.9), progress=shuffle)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -285,7 +285,7 @@ def test_normalize_gives_the_ratios_of_the_normalised_rows(problem, tmp_path):
             tmp_path / "in.parquet",
             tmp_path / "out.parquet",
             columns=columns,
-            settings=Settings("auto", normalize=True),
+            settings=TableSettings("auto", normalize=True),
             batch_rows=batch_rows,
         )
         expected = adacorr.correct(y, raw, normalize=True)
@@ -297,7 +297,7 @@ def test_output_keeps_compression_metadata_and_types(problem, tmp_path):
     table = list_table(y, f, names, when=pa.array(np.arange(len(y)), pa.timestamp("s")))
     table = table.replace_schema_metadata({"owner": "me"})
     pq.write_table(table, tmp_path / "in.parquet", compression="gzip")
-    correct_table(tmp_path / "in.parquet", tmp_path / "out.parquet", settings=Settings(0.9))
+    correct_table(tmp_path / "in.parquet", tmp_path / "out.parquet", settings=TableSettings(0.9))
     out = pq.read_table(tmp_path / "out.parquet")
     assert out.schema.metadata[b"owner"] == b"me"
     assert out.select(table.column_names).equals(pq.read_table(tmp_path / "in.parquet"))
@@ -308,7 +308,7 @@ def test_output_keeps_compression_metadata_and_types(problem, tmp_path):
 def test_counts_and_pairs(problem, tmp_path):
     y, f, names = problem
     pq.write_table(column_table(y, f, names), tmp_path / "in.parquet")
-    result = correct_table(tmp_path / "in.parquet", settings=Settings(0.9), batch_rows=100)
+    result = correct_table(tmp_path / "in.parquet", settings=TableSettings(0.9), batch_rows=100)
     expected = adacorr.correct(y, f, 0.9)
     assert result.stats.flipped == expected.n_flipped
     table = pa.table({"a": y[expected.flipped], "b": expected.labels[expected.flipped]})
@@ -396,7 +396,9 @@ def test_memory_is_bounded_by_the_batch_and_the_sample(tmp_path):
         pa.set_memory_pool(pool)
         try:
             start = pool.bytes_allocated()
-            correct_table(path, tmp_path / "o.parquet", settings=Settings(0.9), batch_rows=4096)
+            correct_table(
+                path, tmp_path / "o.parquet", settings=TableSettings(0.9), batch_rows=4096
+            )
             peaks.append(pool.max_memory() - start)
         finally:
             pa.set_memory_pool(before)
@@ -408,7 +410,7 @@ def test_a_tiny_table_gets_no_noise_rate(tmp_path, delta):
     columns = {"label": ["a", "b", "a", "b"], "p_a": [0.9, 0.8, 0.2, 0.1]}
     columns["p_b"] = [1 - p for p in columns["p_a"]]
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
-    result = correct_table(tmp_path / "in.parquet", settings=Settings(delta))
+    result = correct_table(tmp_path / "in.parquet", settings=TableSettings(delta))
     assert result.noise_rate is None
     assert result.noise_rate_from.startswith("not estimated")
     assert result.stats.expected_missed_errors is None

@@ -8,7 +8,7 @@ import pytest
 
 import adacorr
 from adacorr.core.sparse import TopK
-from adacorr.correction import Request, Settings, correct_table
+from adacorr.correction import Request, TableSettings, correct_table
 from adacorr.runs.directory import Run
 
 
@@ -48,7 +48,7 @@ def test_a_threshold_decides_as_on_the_dense_rows(tmp_path, n_classes):
         tmp_path / "in.parquet",
         tmp_path / "out.parquet",
         columns=Request(n_classes=n_classes),
-        settings=Settings(0.7),
+        settings=TableSettings(0.7),
         batch_rows=100,
     )
     expected = adacorr.correct(given, f.dense(), 0.7)
@@ -95,7 +95,7 @@ def test_the_automatic_rule_with_many_classes(many, tmp_path):
     assert result.noise_rate == pytest.approx((given != truth).mean(), abs=0.03)
     wrong = (new != truth)[first["adacorr_flipped"].to_numpy()].sum()
     assert result.stats.expected_wrong_flips == pytest.approx(wrong, rel=0.6)
-    limited = correct_table(tmp_path / "in.parquet", settings=Settings(max_flip_error=0.05))
+    limited = correct_table(tmp_path / "in.parquet", settings=TableSettings(max_flip_error=0.05))
     assert 0 < limited.stats.review < result.stats.flipped
     assert limited.stats.flipped + limited.stats.review == result.stats.flipped
 
@@ -118,7 +118,7 @@ def test_lists_of_different_lengths_and_text(many, tmp_path):
             tmp_path / source,
             tmp_path / "out.parquet",
             columns=Request(n_classes=5000),
-            settings=Settings(0.5),
+            settings=TableSettings(0.5),
             batch_rows=batch_rows,
         )
         got.append(pq.read_table(tmp_path / "out.parquet"))
@@ -133,7 +133,7 @@ def test_lists_of_different_lengths_and_text(many, tmp_path):
 def test_the_largest_index_tells_how_many_classes_there_are(tmp_path):
     columns = {"label": [3, 0], "indices": [[1], [2]], "values": [[0.9], [0.8]]}
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
-    result = correct_table(tmp_path / "in.parquet", settings=Settings(0.5))
+    result = correct_table(tmp_path / "in.parquet", settings=TableSettings(0.5))
     assert result.class_names == ("0", "1", "2", "3")
     assert result.stats.flipped == 2
 
@@ -182,7 +182,9 @@ def test_normalize_divides_what_sums_to_more_than_one(tmp_path):
     columns = {"label": [0], "indices": [[1, 0]], "values": [[3.0, 1.0]]}
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
     correct_table(
-        tmp_path / "in.parquet", tmp_path / "out.parquet", settings=Settings(0.5, normalize=True)
+        tmp_path / "in.parquet",
+        tmp_path / "out.parquet",
+        settings=TableSettings(0.5, normalize=True),
     )
     got = pq.read_table(tmp_path / "out.parquet")
     assert got["adacorr_ratio"].to_pylist() == [pytest.approx(1 / 3)]

@@ -272,13 +272,13 @@ def test_clock_jumps(adacorr, make_table, make_run, open_store, tmp_path, record
         "from adacorr.cli import main\nmain(sys.argv[1:])",
         "from pathlib import Path\n"
         "from adacorr.review.server import open_review\n"
-        "from adacorr.review.store import Decision\n"
+        "from adacorr.review.store import SignOff\n"
         "from adacorr.runs.directory import Run\n"
         "_, store = open_review(Run.open(sys.argv[1]))\n"
         "for flip in range(20):\n"
-        "    store.decide([Decision(flip, 'skip')], 'Ann')\n"
+        "    store.decide([SignOff(flip, 'skip')], 'Ann')\n"
         "    seen = int(store.latest[flip])\n"
-        "    store.decide([Decision(flip, 'accept', seen=seen)], 'Ann')\n"
+        "    store.decide([SignOff(flip, 'accept', seen=seen)], 'Ann')\n"
         "store.undo('Ann')\n",
     )
     reviewed = make_run("reviewed")

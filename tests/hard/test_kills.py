@@ -265,7 +265,7 @@ def test_review(make_run, reviewers, adacorr, open_store, tmp_path, record):
 
 
 def decide_all(store, flips: list[int]) -> None:
-    from adacorr.review.store import Decision
+    from adacorr.review.store import SignOff
 
-    said = [Decision(flip, "accept" if flip % 3 else "reject") for flip in flips]
+    said = [SignOff(flip, "accept" if flip % 3 else "reject") for flip in flips]
     assert store.decide(said, "Ann") == []

@@ -27,7 +27,7 @@ import pytest
 from adacorr.core.validation import InputError
 from adacorr.review.export import final_labels
 from adacorr.review.server import DATABASE
-from adacorr.review.store import Decision
+from adacorr.review.store import SignOff
 from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData
 
@@ -87,7 +87,7 @@ def test_no_flipped_bit_is_believed(name, finished, open_store, tmp_path, record
     shutil.copytree(finished, run)
     store = open_store(Run.open(run))
     choices = [("accept", None), ("reject", None), ("other", 1)]
-    store.decide([Decision(i, *choices[i % 3]) for i in range(len(store.flips))], "Ann")
+    store.decide([SignOff(i, *choices[i % 3]) for i in range(len(store.flips))], "Ann")
     store.close()
     wanted = outcome(run, open_store)
     path = run / name

@@ -6,7 +6,7 @@ import pytest
 
 from adacorr.core.validation import InputError
 from adacorr.review import export, open_review
-from adacorr.review.store import Decision
+from adacorr.review.store import SignOff
 from adacorr.runs.reader import BATCH_ROWS
 
 
@@ -14,9 +14,9 @@ from adacorr.runs.reader import BATCH_ROWS
 def reviewed(make_run):
     run = make_run(class_names=["a", 'with "quotes", comma', "c\nnewline", "é" * 100])
     data, store = open_review(run)
-    store.decide([Decision(0, "accept"), Decision(1, "reject")], "Ann")
+    store.decide([SignOff(0, "accept"), SignOff(1, "reject")], "Ann")
     other = next(c for c in range(4) if c not in (store.flips.given[2], store.flips.proposed[2]))
-    store.decide([Decision(2, "other", other), Decision(3, "skip")], "Bob")
+    store.decide([SignOff(2, "other", other), SignOff(3, "skip")], "Bob")
     return run, data, store
 
 
@@ -73,7 +73,7 @@ def test_several_batches(make_run, tmp_path):
     run = make_run(n=BATCH_ROWS + 1000)
     data, store = open_review(run)
     last = len(store.flips) - 1
-    store.decide([Decision(last, "accept")], "Ann")
+    store.decide([SignOff(last, "accept")], "Ann")
     table = pq.read_table(export(data, store, tmp_path / "final.parquet"))
     source = pq.read_table(run.file("labels.parquet"))
     changed = np.flatnonzero(table["label_index"].to_numpy() != source["given"].to_numpy())
@@ -101,7 +101,7 @@ def test_a_withheld_change_is_applied_only_when_accepted(make_run, tmp_path, unr
     data, store = open_review(run)
     flips = store.flips
     first, second, *rest = np.flatnonzero(flips.withheld).tolist()
-    store.decide([Decision(first, "accept"), Decision(second, "reject")], "Ann")
+    store.decide([SignOff(first, "accept"), SignOff(second, "reject")], "Ann")
     table = pq.read_table(export(data, store, tmp_path / "final.parquet", unreviewed))
     label = table["label_index"].to_numpy()[flips.row]
     assert label[first] == flips.proposed[first]

@@ -99,12 +99,15 @@ def test_answers_change_the_outlook_and_are_applied(opened):
         status = answer(client, item["row"], int(truth[item["row"]])).json()
     (item, *_) = client.get(f"{client.api}/questions?client=a&reviewer=Ann").json()
     answer(client, item["row"], None, note="blurred")
-    assert desk.panel.analyst.wait(120) is not None
+    assert desk.interview.analyst.wait(120) is not None
     status = client.get(f"{client.api}/outlook").json()
     assert status["up_to_date"]
     assert status["cannot_tell"] == 1
-    verified = desk.panel.verified()
-    given, expected = desk.panel.rows.given, outlook_of(desk.panel.inputs, as_answers(verified))
+    verified = desk.interview.verified()
+    given, expected = (
+        desk.interview.rows.given,
+        outlook_of(desk.interview.inputs, as_answers(verified)),
+    )
     labels, certificate = expected.labels, expected.certificate
     assert status["outlook"]["sentence"].lower() == f"{certificate.sentence}.".lower()
     low, high = status["outlook"]["wrong_before"]
@@ -134,14 +137,14 @@ def test_applied_labels_are_in_every_export_of_the_run(opened, tmp_path):
         answer(client, item["row"], int(truth[item["row"]]))
     client.post(f"{client.api}/apply", json={"reviewer": "Ann"})
     applied = pq.read_table(desk.data.run.file("final-labels.parquet"))["label_index"].to_numpy()
-    assert (applied != desk.panel.rows.given).sum() > 30
-    later = int(np.flatnonzero(applied != desk.panel.rows.given)[-1])
+    assert (applied != desk.interview.rows.given).sum() > 30
+    later = int(np.flatnonzero(applied != desk.interview.rows.given)[-1])
     flip = desk.flips.find(later)
     assert flip is not None
     rejected = {"flip": flip, "choice": "reject"}
     client.post(f"{client.api}/decide", json={"reviewer": "Bob", "decisions": [rejected]})
     expected = applied.copy()
-    expected[later] = desk.panel.rows.given[later]
+    expected[later] = desk.interview.rows.given[later]
 
     whole = pq.read_table(export(desk.data, desk.store, tmp_path / "labels.parquet"))
     assert whole["label_index"].to_pylist() == expected.tolist()
@@ -172,9 +175,9 @@ def test_the_rule_of_the_run_is_the_rule_of_the_page(make_run):
     with run.file("config.toml").open("a") as config:
         config.write("\n[correct]\ndelta = 0.4\n")
     desk = Desk.open(RunData.open(run), run.file(DATABASE))
-    given, f = desk.panel.rows.given, np.asarray(desk.data.pred_probs)
+    given, f = desk.interview.rows.given, np.asarray(desk.data.pred_probs)
     row = int(np.flatnonzero(f.argmax(axis=1) != given)[0])
-    found = desk.panel.outlook(as_answers({row: int(given[row])}))
+    found = desk.interview.outlook(as_answers({row: int(given[row])}))
     expected = adacorr.correct(given, f, 0.4, verified={row: int(given[row])}, classes=range(4))
     assert found.labels.tolist() == expected.labels.tolist()
     assert found.certificate == expected.certificate
@@ -193,15 +196,15 @@ def test_a_decision_counts_as_an_answer(opened):
     said = {"flip": 0, "choice": "accept"}
     client.post(f"{client.api}/decide", json={"reviewer": "Ann", "decisions": [said]})
     row = int(desk.flips.row[0])
-    assert desk.panel.verified() == {row: int(desk.flips.proposed[0])}
+    assert desk.interview.verified() == {row: int(desk.flips.proposed[0])}
     answer(client, row, int(desk.flips.given[0]))
-    assert desk.panel.verified() == {row: int(desk.flips.proposed[0])}  # made with all in view
+    assert desk.interview.verified() == {row: int(desk.flips.proposed[0])}  # made with all in view
 
 
 def test_answers_are_in_the_export(opened):
     desk, client = opened()
     row = next(r for r in range(desk.data.n) if desk.flips.find(r) is None)
-    other = (int(desk.panel.rows.given[row]) + 1) % 4
+    other = (int(desk.interview.rows.given[row]) + 1) % 4
     answer(client, row, other)
     text = client.get(f"{client.api}/export?format=csv").text.splitlines()[1 + row]
     assert f',{other},"answered","Ann"' in text
@@ -215,7 +218,7 @@ def test_odd_answers_are_refused(opened):
     assert answer(client, 0, 0, note="x" * 501).status_code == 400
     assert answer(client, 0, 0, reviewer="").status_code == 400
     assert client.get(f"{client.api}/labels").status_code == 503  # nothing was applied yet
-    assert desk.panel.log.standing() == ()
+    assert desk.interview.log.standing() == ()
 
 
 def test_a_run_without_probabilities_has_no_questions(opened):
@@ -250,7 +253,7 @@ def test_a_rule_that_fails_is_said_and_tried_again():
 
 
 def test_a_hundred_thousand_rows_and_a_slow_fit_hold_up_no_answer(make_run):
-    """The next question is there within 100 ms while the rule is being fitted."""
+    """Every answer is there while the rule is being fitted: the fit is released after them."""
     run = make_run(n=100_000, k=10)
     desk = Desk.open(RunData.open(run), run.file(DATABASE))
     started, released = threading.Event(), threading.Event()
@@ -260,18 +263,14 @@ def test_a_hundred_thousand_rows_and_a_slow_fit_hold_up_no_answer(make_run):
         released.wait()
         raise ValueError("stopped")
 
-    desk.panel.analyst = Analyst(slow, desk.panel.verified)
+    desk.interview.analyst = Analyst(slow, desk.interview.verified)
     guard = Guard("127.0.0.1", 8350)
     client = TestClient(create_app(desk, guard), base_url=BASE, headers={"Origin": BASE})
     client.api = f"/api/{guard.run}"
     client.get(f"/?token={guard.token}")
-    durations = []
     for _ in range(30):
-        began = time.perf_counter()
         (item, *_) = client.get(f"{client.api}/questions?client=a&reviewer=Ann").json()
         assert answer(client, item["row"], 0).status_code == 200
-        durations.append(time.perf_counter() - began)
     assert started.wait(60)
+    assert not released.is_set()
     released.set()
-    # The best of many: the machine that tests is a busy one.
-    assert min(durations) < 0.1

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from adacorr.review.queue import LEASE_SECONDS, Queue, audited, load_flips
+from adacorr.review.queue import LEASE_SECONDS, ChangeQueue, audited, load_flips
 from adacorr.runs.reader import RunData
 
 
@@ -15,7 +15,7 @@ def flips(make_run):
 
 @pytest.fixture
 def queue(flips):
-    return Queue.create(flips, np.random.default_rng(1).permutation(len(flips)))
+    return ChangeQueue.create(flips, np.random.default_rng(1).permutation(len(flips)))
 
 
 def test_flips_are_the_changed_rows(make_run):
@@ -111,7 +111,7 @@ def test_withheld_changes_are_offered_but_not_audited(make_run):
     assert flips.withheld[made].tolist() == [r["review"] for r in asked]
     f = np.load(run.file("pred_probs.npy"))[flips.row, flips.proposed]
     np.testing.assert_allclose(flips.confidence[made], f[made], rtol=1e-6)
-    queue = Queue.create(flips, np.random.default_rng(1).permutation(np.flatnonzero(made)))
+    queue = ChangeQueue.create(flips, np.random.default_rng(1).permutation(np.flatnonzero(made)))
     doubtful = queue.next(np.zeros(len(flips), np.int8), "doubtful", "me", len(flips))
     n = int(flips.withheld.sum())
     assert 0 < n < len(flips)

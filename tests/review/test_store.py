@@ -11,14 +11,14 @@ import pytest
 
 from adacorr.core.validation import InputError
 from adacorr.review.server import DATABASE
-from adacorr.review.store import ACCEPT, OPEN, OTHER, REJECT, SKIP, Busy, Decision
+from adacorr.review.store import ACCEPT, OPEN, OTHER, REJECT, SKIP, Busy, SignOff
 
 
 def test_decisions_stand_and_survive_reopening(make_run, open_store):
     run = make_run()
     store = open_store(run)
-    said = [Decision(0, "accept"), Decision(1, "reject"), Decision(2, "other", 3)]
-    assert store.decide([*said, Decision(3, "skip")], "Ann") == []
+    said = [SignOff(0, "accept"), SignOff(1, "reject"), SignOff(2, "other", 3)]
+    assert store.decide([*said, SignOff(3, "skip")], "Ann") == []
     assert store.state[:5].tolist() == [ACCEPT, REJECT, OTHER, SKIP, OPEN]
     store.close()
     again = open_store(run)
@@ -30,12 +30,12 @@ def test_decisions_stand_and_survive_reopening(make_run, open_store):
 
 def test_undo_is_per_person_and_keeps_the_log(make_run, open_store):
     store = open_store(make_run())
-    store.decide([Decision(0, "accept")], "Ann")
-    store.decide([Decision(1, "accept")], "Bob")
+    store.decide([SignOff(0, "accept")], "Ann")
+    store.decide([SignOff(1, "accept")], "Bob")
     assert store.undo("Ann") == 0
     assert store.state[:2].tolist() == [OPEN, ACCEPT]
     assert store.undo("Ann") is None
-    store.decide([Decision(0, "reject")], "Ann")
+    store.decide([SignOff(0, "reject")], "Ann")
     assert store.state[0] == REJECT
     count = store._db.execute("SELECT COUNT(*) FROM log").fetchone()[0]
     assert count == 4  # accept, accept, undo, reject: nothing is deleted
@@ -43,8 +43,8 @@ def test_undo_is_per_person_and_keeps_the_log(make_run, open_store):
 
 def test_undo_brings_back_what_stood_before(make_run, open_store):
     store = open_store(make_run())
-    store.decide([Decision(0, "skip")], "Ann")
-    store.decide([Decision(0, "accept", seen=int(store.latest[0]))], "Bob")
+    store.decide([SignOff(0, "skip")], "Ann")
+    store.decide([SignOff(0, "accept", seen=int(store.latest[0]))], "Bob")
     assert store.state[0] == ACCEPT
     store.undo("Bob")
     assert store.state[0] == SKIP
@@ -52,21 +52,21 @@ def test_undo_brings_back_what_stood_before(make_run, open_store):
 
 def test_a_second_opinion_is_refused_unless_the_first_was_seen(make_run, open_store):
     store = open_store(make_run())
-    store.decide([Decision(0, "accept")], "Ann")
-    (standing,) = store.decide([Decision(0, "reject"), Decision(1, "reject")], "Bob")
+    store.decide([SignOff(0, "accept")], "Ann")
+    (standing,) = store.decide([SignOff(0, "reject"), SignOff(1, "reject")], "Bob")
     assert (standing.reviewer, standing.choice, standing.flip) == ("Ann", "accept", 0)
     assert store.state[:2].tolist() == [ACCEPT, REJECT]  # the rest of the batch is saved
-    assert store.decide([Decision(0, "reject", seen=standing.id)], "Bob") == []
+    assert store.decide([SignOff(0, "reject", seen=standing.id)], "Bob") == []
     assert store.state[0] == REJECT
 
 
 def test_two_processes_see_each_other(make_run, open_store):
     run = make_run()
     one, two = open_store(run), open_store(run)
-    one.decide([Decision(0, "accept")], "Ann")
+    one.decide([SignOff(0, "accept")], "Ann")
     two.refresh()
     assert two.state[0] == ACCEPT
-    assert two.decide([Decision(0, "reject")], "Bob")[0].reviewer == "Ann"
+    assert two.decide([SignOff(0, "reject")], "Bob")[0].reviewer == "Ann"
     np.testing.assert_array_equal(one.audit_order(), two.audit_order())
 
 
@@ -77,7 +77,7 @@ def test_threads_lose_nothing(make_run, open_store):
 
     def work(start: int, name: str) -> None:
         for flip in range(start, start + half):
-            store.decide([Decision(flip, "accept")], name)
+            store.decide([SignOff(flip, "accept")], name)
 
     threads = [threading.Thread(target=work, args=(i * half, n)) for i, n in enumerate("AB")]
     for thread in threads:
@@ -103,7 +103,7 @@ def test_random_histories_match_a_plain_model(make_run, open_store):
         else:
             choice = str(rng.choice(["accept", "reject", "skip"]))
             seen = int(store.latest[flip])
-            assert store.decide([Decision(flip, choice, seen=seen)], who) == []  # pyright: ignore
+            assert store.decide([SignOff(flip, choice, seen=seen)], who) == []  # pyright: ignore
             log.append((who, flip, choice))
     words = {"accept": ACCEPT, "reject": REJECT, "skip": SKIP}
     for flip in range(6):
@@ -174,7 +174,7 @@ def stray_class(path):
 def test_an_unusable_file_is_one_clear_line(make_run, open_store, spoil, message):
     run = make_run()
     store = open_store(run)
-    store.decide([Decision(0, "accept")], "Ann")
+    store.decide([SignOff(0, "accept")], "Ann")
     store.close()
     spoil(run.file(DATABASE))
     with pytest.raises(InputError, match=message) as caught:
@@ -197,10 +197,10 @@ def test_a_locked_file_is_said(make_run, open_store, monkeypatch):
     blocker = sqlite3.connect(run.file(DATABASE), isolation_level=None)
     blocker.execute("BEGIN EXCLUSIVE")
     with pytest.raises(Busy, match="another program has locked"):
-        store.decide([Decision(0, "accept")], "Ann")
+        store.decide([SignOff(0, "accept")], "Ann")
     blocker.execute("ROLLBACK")
     assert store.state[0] == OPEN
-    assert store.decide([Decision(0, "accept")], "Ann") == []
+    assert store.decide([SignOff(0, "accept")], "Ann") == []
 
 
 READ_ONLY = """
@@ -240,7 +240,7 @@ def test_no_flipped_bit_changes_a_decision(make_run, open_store, tmp_path):
     run = make_run(n=2000)
     store = open_store(run)
     choices = [("accept", None), ("reject", None), ("other", 1), ("skip", None)]
-    said = [Decision(i, *choices[i % 4]) for i in range(len(store.flips))]
+    said = [SignOff(i, *choices[i % 4]) for i in range(len(store.flips))]
     assert store.decide(said, "Ann") == []
     store.undo("Ann")
     wanted = store.state.copy(), store.label.copy(), store.reviewers()
@@ -272,7 +272,7 @@ def test_no_flipped_bit_changes_a_decision(make_run, open_store, tmp_path):
 def test_a_file_of_the_first_format_is_brought_up_to_date(make_run, open_store):
     run = make_run()
     store = open_store(run)
-    store.decide([Decision(0, "accept")], "Ann")
+    store.decide([SignOff(0, "accept")], "Ann")
     store.close()
     with sqlite3.connect(run.file(DATABASE)) as db:
         db.execute("ALTER TABLE log DROP COLUMN author")
@@ -280,7 +280,7 @@ def test_a_file_of_the_first_format_is_brought_up_to_date(make_run, open_store):
     db.close()
     again = open_store(run)
     assert again.state[0] == ACCEPT
-    again.decide([Decision(1, "reject")], "Ann", "a browser")
+    again.decide([SignOff(1, "reject")], "Ann", "a browser")
     assert again.undo("Ann", "a browser") == 1
     assert again.undo("Ann", "a browser") is None  # the earlier one has another author
     assert again.undo("Ann") == 0

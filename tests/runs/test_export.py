@@ -6,7 +6,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from adacorr.cli import main
-from adacorr.correction import Settings, correct_table
+from adacorr.correction import TableSettings, correct_table
 from adacorr.runs.directory import Run, write_labels, write_toml
 from adacorr.runs.export import write_cleanlab, write_label_studio, write_tensorboard
 
@@ -70,7 +70,7 @@ def test_label_studio_tasks(run, tmp_path):
 def test_a_table_run_shows_the_other_columns(tmp_path, changed_only, texts):
     source, folder, tasks = (tmp_path / name for name in ("pets.csv", "run", "tasks.csv"))
     source.write_text("label,p_cat,p_dog,text\ncat,0.9,0.1,purrs\ncat,0.1,0.9,barks\n")
-    correct_table(source, settings=Settings(0.9), run_dir=folder)
+    correct_table(source, settings=TableSettings(0.9), run_dir=folder)
     write_label_studio(Run.open(folder), tasks, changed_only=changed_only)
     assert [row["text"] for row in read(tasks)] == texts
     assert read(tasks)[-1]["suggested"] == "dog"

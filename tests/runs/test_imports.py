@@ -9,7 +9,7 @@ import pytest
 
 from adacorr.cli import main
 from adacorr.core.validation import InputError
-from adacorr.correction import Settings, correct_table
+from adacorr.correction import TableSettings, correct_table
 from adacorr.runs.directory import Run
 from adacorr.runs.imports import FILE, keep_answers, read_answers
 from adacorr.runs.labelstudio import labelling_config, write_tasks
@@ -36,7 +36,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def data(table, tmp_path):
-    correct_table(table, settings=Settings(0.9), run_dir=tmp_path / "run")
+    correct_table(table, settings=TableSettings(0.9), run_dir=tmp_path / "run")
     return RunData.open(Run.open(tmp_path / "run"))
 
 
@@ -110,7 +110,7 @@ def test_round_trip_through_label_studio(data, table, tmp_path):
     assert found.labels == {row: truth(row) for row in (t["data"]["adacorr_row"] for t in tasks)}
     path, total = keep_answers(data, found)
     assert total == 12
-    again = correct_table(table, tmp_path / "out.csv", settings=Settings(verified=path))
+    again = correct_table(table, tmp_path / "out.csv", settings=TableSettings(verified=path))
     assert again.stats.rows == 60
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from adacorr.cli import main
 from adacorr.core.validation import InputError
-from adacorr.correction import Settings, correct_table
+from adacorr.correction import TableSettings, correct_table
 from adacorr.review.export import export
 from adacorr.review.queue import load_flips
 from adacorr.review.store import Store
@@ -128,7 +128,7 @@ def corrected(tmp_path):
             head, lines = f"id,{head}", [f"r{i},{line}" for i, line in enumerate(lines)]
         source = tmp_path / "pets.csv"
         source.write_text("\n".join([head, *lines, ""]))
-        correct_table(source, settings=Settings(0.9), run_dir=tmp_path / "run")
+        correct_table(source, settings=TableSettings(0.9), run_dir=tmp_path / "run")
         return source, [head, *lines], RunData.open(Run.open(tmp_path / "run"))
 
     return make

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from adacorr.cleaning.encoders.encoded import Encoder
 from adacorr.cleaning.encoders.hub import fetches
-from adacorr.cleaning.engine import HERE, Engine
 from adacorr.cleaning.features import Features, Tick, make_features, silent
 from adacorr.cleaning.folds import Folds, out_of_fold, pooled
 from adacorr.cleaning.issues import Issues, find_issues, find_nearness, sentences
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Columns, Samples, digests, given_samples, open_samples
+from adacorr.cleaning.workers import HERE, Workers
 from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction, correct_codes
@@ -92,7 +92,7 @@ def clean(
     run_dir: str | Path | None = None,
     resume: bool = False,
     tick: Tick = silent,
-    engine: Engine = HERE,
+    engine: Workers = HERE,
 ) -> Cleaned:
     """Photos, texts or a table in, clean labels out.
 
@@ -118,7 +118,7 @@ def clean(
     run_dir : where to write; `resume` goes on with what is there.
     tick : called with (step, done, total).
     engine : where samples are encoded and predicted: here, or
-        ``adacorr.cleaning.engine.Cluster(client)`` of a Dask client, with equal results.
+        ``adacorr.cleaning.workers.Cluster(client)`` of a Dask client, with equal results.
 
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
@@ -163,7 +163,7 @@ def clean_samples(
     run_dir: str | Path | None = None,
     resume: bool = False,
     tick: Tick = silent,
-    engine: Engine = HERE,
+    engine: Workers = HERE,
 ) -> Cleaned:
     """What :func:`clean` does once it knows the samples."""
     how = folds or Folds()
@@ -223,7 +223,7 @@ def judge(
     verified: Any = None,
     folder: Path | None = None,
     tick: Tick = silent,
-    engine: Engine = HERE,
+    engine: Workers = HERE,
 ) -> Cleaned:
     """Predict every row out of fold, find what is wrong, and correct."""
     k = len(samples.class_names)

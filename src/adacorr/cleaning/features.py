@@ -17,9 +17,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.cleaning.encoders.encoded import Encoded, Encoder
-from adacorr.cleaning.engine import HERE, Engine
+from adacorr.cleaning.encoders.encoded import Encoder, Vectors
 from adacorr.cleaning.samples import Samples
+from adacorr.cleaning.workers import HERE, Workers
 from adacorr.core.sampling import sample_rows
 from adacorr.files import atomic
 
@@ -137,7 +137,7 @@ def make_features(
     encoder: Encoder,
     folder: Path | None = None,
     tick: Tick = silent,
-    engine: Engine = HERE,
+    engine: Workers = HERE,
 ) -> Features:
     """Encode every sample; what `folder` holds of an earlier, even a killed, run is used again."""
     whole = hashlib.sha256(digests.tobytes()).hexdigest()
@@ -175,7 +175,7 @@ def make_features(
     )
 
 
-def _encoded(encoder: Encoder, content: Any) -> Encoded:
+def _encoded(encoder: Encoder, content: Any) -> Vectors:
     return encoder.encode(content)
 
 

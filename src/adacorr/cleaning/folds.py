@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.cleaning.engine import HERE, Engine, one_thread
 from adacorr.cleaning.features import Features, Tick, Views, array_at, array_there, silent
 from adacorr.cleaning.models import STRENGTHS, Learner
+from adacorr.cleaning.workers import HERE, Workers, one_thread
 from adacorr.core.streams import TUNING, numbers
 from adacorr.core.validation import InputError, check_count
 from adacorr.files import atomic
@@ -93,7 +93,7 @@ def out_of_fold(
     how: Folds,
     folder: Path | None = None,
     tick: Tick = silent,
-    engine: Engine = HERE,
+    engine: Workers = HERE,
 ) -> list[NDArray[np.float32]]:
     """(N, K) per model, averaged over the repeats; unreadable rows get the shares of the classes.
 
@@ -143,7 +143,7 @@ def fit_all(
     seen: Views,
     labels: NDArray[np.int64],
     n_classes: int,
-    engine: Engine,
+    engine: Workers,
 ) -> Fitted:
     """Each model fitted to these rows."""
     items = ((model, seen[model.view]) for model in models)
@@ -162,7 +162,7 @@ def predict_into(
     fitted: Fitted,
     features: Features,
     rows: NDArray[np.int64],
-    engine: Engine,
+    engine: Workers,
 ) -> Iterator[int]:
     """Write each model's probabilities of `rows`, a block at a time; says how many are done."""
     blocks = [rows[start : start + PREDICT_ROWS] for start in range(0, len(rows), PREDICT_ROWS)]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.cleaning.engine import one_thread
 from adacorr.cleaning.features import Features, Tick, silent
 from adacorr.cleaning.neighbours import nearest
+from adacorr.cleaning.workers import one_thread
 
 NEIGHBOURS = 10
 COPY = 0.1

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from adacorr.cleaning.clean import encoder_for
 from adacorr.cleaning.columns import joined_text
-from adacorr.cleaning.encoders.encoded import Encoded, Encoder
-from adacorr.cleaning.engine import HERE
+from adacorr.cleaning.encoders.encoded import Encoder, Vectors
 from adacorr.cleaning.features import (
     BLOCK,
     FIT_ROWS,
@@ -32,6 +31,7 @@ from adacorr.cleaning.folds import bounded, fit_all, pooled, tuned
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import read_settings, trusted
 from adacorr.cleaning.samples import Kind, digests, open_samples, values_table
+from adacorr.cleaning.workers import HERE
 from adacorr.core.sampling import sample_rows
 from adacorr.core.validation import InputError
 from adacorr.data import load
@@ -90,7 +90,7 @@ def judge_of(run: Run, named: str | None = None) -> Callable[[Any], NDArray[np.f
     return judge
 
 
-def _features(found: Encoded, reduced: NDArray[np.float32], n_words: int) -> Features:
+def _features(found: Vectors, reduced: NDArray[np.float32], n_words: int) -> Features:
     none = np.zeros((0, 2), np.uint64)
     rows = None
     if found.sparse is not None:
@@ -127,7 +127,7 @@ def _labels(run: Run) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 def _encoded(
     run: Run, kind: str, rows: NDArray[np.int64], named: str | None
-) -> tuple[Encoder, Encoded]:
+) -> tuple[Encoder, Vectors]:
     """The encoder, and the rows of the run that models are fitted to."""
     source, choice, name, _ = read_settings(run.path)
     encoder = encoder_for(kind, trusted(name, named, run.path))
@@ -136,7 +136,7 @@ def _encoded(
         if features is None or not len(rows) or features.shape[0] <= rows.max():
             raise InputError(f"{run.file('features.npy')}: expected features of all rows, got none")
         found = features[rows].astype(np.float32)
-        return encoder, Encoded(found, np.ones(len(rows), bool))
+        return encoder, Vectors(found, np.ones(len(rows), bool))
     if source.partition(":")[0] not in CATALOG and not Path(source).exists():
         raise InputError(f"{run.path}: expected its data in {source}, got no such file")
     samples = open_samples(source, choice)

@@ -120,8 +120,8 @@ def run(
 ) -> Cleaned:
     """Open, clean, write the run and its report."""
     from adacorr.cleaning.clean import clean_samples
-    from adacorr.cleaning.engine import HERE, Cluster
     from adacorr.cleaning.samples import open_samples
+    from adacorr.cleaning.workers import HERE, Cluster
     from adacorr.cli.answers import keep_certificate, verified_by
     from adacorr.cli.invocation import command_line
     from adacorr.cli.progress import Steps

@@ -19,7 +19,7 @@ from adacorr.core.validation import InputError
 from adacorr.files import temporary_sibling, together
 
 if TYPE_CHECKING:
-    from adacorr.correction import Settings
+    from adacorr.correction import TableSettings
 
 
 @Parameter(name="*")
@@ -54,12 +54,12 @@ class RuleOptions:
     verified: Path | None = None
     seed: int = 0
 
-    def settings(self) -> Settings:
+    def settings(self) -> TableSettings:
         """The same with files read."""
         from adacorr.cli.answers import verified_by
-        from adacorr.correction import Settings
+        from adacorr.correction import TableSettings
 
-        return Settings(
+        return TableSettings(
             _delta(self.delta),
             _array(self.transition),
             self.max_flip_error,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adacorr.correction import Settings, TableResult
+    from adacorr.correction import TableResult, TableSettings
 
 ANNOTATORS = 8  # named in the summary
 
@@ -38,7 +38,7 @@ def facts(result: TableResult, written: list[str]) -> dict[str, Any]:
     }
 
 
-def text(result: TableResult, settings: Settings, written: list[str], dry_run: bool) -> str:
+def text(result: TableResult, settings: TableSettings, written: list[str], dry_run: bool) -> str:
     """The outcome in a few lines."""
     stats = result.stats
     lines = _changes(result, "would change" if dry_run else "changed")

@@ -39,7 +39,7 @@ _CHUNK_ELEMENTS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Certificate:
+class CertifiedRadius:
     """Result of :func:`certified_radius`; arrays of length N.
 
     Attributes
@@ -67,7 +67,7 @@ class Certificate:
         return sure & (y == self.labels)
 
 
-def certified_radius(pred_probs: ArrayLike, T: ArrayLike | None = None) -> Certificate:
+def certified_radius(pred_probs: ArrayLike, T: ArrayLike | None = None) -> CertifiedRadius:
     """How wrong the probabilities may be, row by row, before the implied Bayes label changes.
 
     With ``g = f T^-1`` and ``m = argmax g`` the radius is the smallest over j != m of
@@ -102,7 +102,7 @@ def certified_radius(pred_probs: ArrayLike, T: ArrayLike | None = None) -> Certi
         gap = (g[np.arange(len(g)), m][:, None] - g) / distance[m]
         gap[np.arange(len(g)), m] = np.inf
         labels[rows], radius[rows] = m, gap.min(axis=1)
-    return Certificate(labels, radius)
+    return CertifiedRadius(labels, radius)
 
 
 def invert_transition(T: ArrayLike, k: int) -> NDArray[np.float64]:

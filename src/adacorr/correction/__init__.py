@@ -2,13 +2,13 @@
 
 from adacorr.correction.frames import correct_frame, to_cleanlab
 from adacorr.correction.result import TableResult
-from adacorr.correction.tables import Settings, correct_table
+from adacorr.correction.tables import TableSettings, correct_table
 from adacorr.tables.layout import Request
 
 __all__ = [
     "Request",
-    "Settings",
     "TableResult",
+    "TableSettings",
     "correct_frame",
     "correct_table",
     "to_cleanlab",

@@ -36,7 +36,7 @@ ROW, LABEL = "row", "label"
 
 
 @dataclass(frozen=True)
-class Questions:
+class TableQuestions:
     """Rows to ask about, in order.
 
     Attributes
@@ -61,7 +61,7 @@ def ask_table(
     normalize: bool = False,
     batch_rows: int | None = None,
     progress: Progress = lambda stage, rows, total: None,
-) -> Questions:
+) -> TableQuestions:
     """The rows of a table to look at next; the same as :func:`adacorr.ask` says of arrays.
 
     Parameters
@@ -86,11 +86,11 @@ def ask_table(
             queue = queue.merge(part)
             progress("asking", sum(part.sizes), survey.rows)
     wanted = queue.next(n, answered)
-    return Questions(wanted, _fields(sources, starts, layout, wanted, rows), codec.names)
+    return TableQuestions(wanted, _fields(sources, starts, layout, wanted, rows), codec.names)
 
 
 def write_questions(
-    questions: Questions, path: Path, to: Literal["csv", "label-studio"] = "csv"
+    questions: TableQuestions, path: Path, to: Literal["csv", "label-studio"] = "csv"
 ) -> None:
     """A CSV with an empty column for the answers, or tasks that Label Studio imports."""
     with atomic(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:

@@ -76,7 +76,7 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Settings:
+class TableSettings:
     """How to decide; the fields of :func:`adacorr.correct`."""
 
     delta: ArrayLike | str = "auto"
@@ -92,7 +92,7 @@ def correct_table(
     output: str | Path | None = None,
     *,
     columns: Request | None = None,
-    settings: Settings | None = None,
+    settings: TableSettings | None = None,
     run_dir: str | Path | None = None,
     client: Client | None = None,
     command: str = "",
@@ -124,7 +124,7 @@ def correct_table(
     source, output = without_file_scheme(source), without_file_scheme(output)
     if client is not None:  # workers have folders of their own
         source, output = _absolute(source), _absolute(output)
-    request, settings = columns or Request(), settings or Settings()
+    request, settings = columns or Request(), settings or TableSettings()
     many = not isinstance(source, tuple) and is_many(source)
     sources = open_inputs(source)
     stamps = _stamps(sources)
@@ -364,7 +364,7 @@ def survey_all(
 def _plan(
     survey: Survey,
     layout: Layout,
-    settings: Settings,
+    settings: TableSettings,
     answers: Answers | None,
     rows: int,
     typed: bool,
@@ -396,7 +396,9 @@ def _plan(
     return Plan(layout, codec, rule, settings.normalize, rows, typed, answers, seed), noise
 
 
-def _panel_rule(codes: NDArray[np.int64], f: Any, layout: Layout, settings: Settings) -> PanelRule:
+def _panel_rule(
+    codes: NDArray[np.int64], f: Any, layout: Layout, settings: TableSettings
+) -> PanelRule:
     """For several annotators."""
     if not isinstance(settings.delta, str) or settings.T is not None:
         raise InputError("labels: expected delta='auto' and no T with several annotators")

@@ -34,8 +34,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except InputError:
         raise
     except (ValueError, OSError, EOFError, KeyError, MemoryError, *_DAMAGED) as error:
-        reason = "pickled objects" if "allow_pickle" in str(error) else str(error)
-        raise InputError(f"{path}: expected an .npz of plain arrays, got {reason}") from error
+        raise InputError(f"{path}: expected an .npz of plain arrays, got {error}") from error
     raise InputError(f"{path}: expected an .npz archive, got a single array")
 
 

@@ -27,11 +27,11 @@ from adacorr.review.answers import Said
 from adacorr.review.beside import Beside
 from adacorr.review.export import APPLIED, export
 from adacorr.review.guard import AUTHOR, Gate, Guard, set_cookies
-from adacorr.review.panel import CERTIFICATE, Panel, final_file
+from adacorr.review.interview import CERTIFICATE, Interview, final_file
 from adacorr.review.previews import Late, Previews
 from adacorr.review.questions import too_large
-from adacorr.review.queue import Flips, Order, Queue, audited, load_flips, load_rows
-from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, Decision, Store
+from adacorr.review.queue import ChangeQueue, Flips, Order, audited, load_flips, load_rows
+from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, SignOff, Store
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.runs.samples import Items
 
@@ -58,7 +58,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Verdict(_Strict):
+class SentDecision(_Strict):
     """One decision as the page sends it."""
 
     flip: int = Field(ge=0, le=2**40)
@@ -67,9 +67,9 @@ class Verdict(_Strict):
     seen: int = Field(default=0, ge=0, le=2**62)
 
 
-class Verdicts(_Strict):
+class SentDecisions(_Strict):
     reviewer: str = Field(min_length=1, max_length=60)
-    decisions: list[Verdict] = Field(min_length=1, max_length=MAX_AT_ONCE)
+    decisions: list[SentDecision] = Field(min_length=1, max_length=MAX_AT_ONCE)
 
 
 class Given(_Strict):
@@ -93,32 +93,34 @@ class Desk:
     data: RunData
     flips: Flips
     store: Store
-    queue: Queue
+    queue: ChangeQueue
     items: Items
     target: float = 0.05
-    panel: Panel | None = None
+    interview: Interview | None = None
     names: tuple[str, ...] = field(init=False)
     samples: NDArray[np.int64] = field(init=False)
     previews: Previews = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = self.data.class_names
-        self.samples = np.unique(self.flips.index if self.panel is None else self.panel.rows.index)
+        self.samples = np.unique(
+            self.flips.index if self.interview is None else self.interview.rows.index
+        )
         self.previews = Previews(lambda sample: self.items.get(sample), SAMPLE_SECONDS)
 
     @classmethod
     def open(cls, data: RunData, database: Path, target: float = 0.05) -> Desk:
         flips = load_flips(data)
         store = Store(database, flips, data.n_classes)
-        queue = Queue.create(flips, store.audit_order())
+        queue = ChangeQueue.create(flips, store.audit_order())
         if too_large(data):
             return cls(data, flips, store, queue, Items(data, flips.index, PICTURE_SIDE), target)
         rows = load_rows(data)
-        panel = Panel(data, store, rows)
-        some = np.concatenate([flips.row, panel.questions.order])
+        interview = Interview(data, store, rows)
+        some = np.concatenate([flips.row, interview.questions.order])
         shown = np.arange(data.n) if data.n <= SHOW_ALL else some
         items = Items(data, rows.index[shown], PICTURE_SIDE)
-        return cls(data, flips, store, queue, items, target, panel)
+        return cls(data, flips, store, queue, items, target, interview)
 
     def item(self, flip: int) -> dict[str, Any]:
         """A flip as the page shows it."""
@@ -179,7 +181,7 @@ class Desk:
             answer["needed"] = None if needed is None else max(0, needed - reviewed)
         return answer
 
-    def decide(self, sent: Verdicts, author: str) -> list[dict[str, Any]]:
+    def decide(self, sent: SentDecisions, author: str) -> list[dict[str, Any]]:
         """Write the decisions; those that someone else made first come back."""
         decisions = [self._checked(verdict) for verdict in sent.decisions]
         refused = self.store.decide(decisions, clean_text(sent.reviewer, 60), author)
@@ -188,14 +190,14 @@ class Desk:
             for e in refused
         ]
 
-    def _checked(self, verdict: Verdict) -> Decision:
+    def _checked(self, verdict: SentDecision) -> SignOff:
         self.check(verdict.flip)
         known = verdict.label is not None and verdict.label < len(self.names)
         if (verdict.choice == "other") != (verdict.label is not None) or (
             verdict.label is not None and not known
         ):
             raise HTTPException(422, "expected a class of this run exactly with choice 'other'")
-        return Decision(verdict.flip, verdict.choice, verdict.label, verdict.seen)
+        return SignOff(verdict.flip, verdict.choice, verdict.label, verdict.seen)
 
     def class_of(self, label: int | None) -> int | None:
         if label is not None and label >= len(self.names):
@@ -256,8 +258,8 @@ def create_app(desk: Desk, guard: Guard) -> Gate:
     _add_run(app, desk, guard)
     _add_reads(app, desk, f"/api/{guard.run}")
     _add_writes(app, desk, f"/api/{guard.run}")
-    if desk.panel is not None:
-        add_questions(app, desk, desk.panel, f"/api/{guard.run}")
+    if desk.interview is not None:
+        add_questions(app, desk, desk.interview, f"/api/{guard.run}")
     return Gate(app, guard)
 
 
@@ -310,7 +312,7 @@ def _add_run(app: FastAPI, desk: Desk, guard: Guard) -> None:
             "withheld": int(desk.flips.withheld.sum()),
             "changes": int((~desk.flips.suspect).sum()),
             "suspects": int(desk.flips.suspect.sum()),
-            "questions": desk.panel is not None,
+            "questions": desk.interview is not None,
             "no_questions": too_large(desk.data),
         }
 
@@ -365,10 +367,10 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         )
 
 
-def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
+def add_questions(app: FastAPI, desk: Desk, interview: Interview, api: str) -> None:
     """Questions, answers and what follows from them."""
 
-    neighbours = Beside.open(panel.data, panel.rows)
+    neighbours = Beside.open(interview.data, interview.rows)
 
     def person(reviewer: str, author: str) -> tuple[str, str]:
         return clean_text(reviewer, 60), author
@@ -380,12 +382,12 @@ def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
         limit: Annotated[int, Query(ge=1, le=MAX_AT_ONCE)] = 8,
         author: Author = "",
     ) -> list[dict[str, Any]]:
-        return panel.ask(client, person(reviewer, author), limit)
+        return interview.ask(client, person(reviewer, author), limit)
 
     @app.get(f"{api}/hint/{{row}}")
     def hint(row: Annotated[int, PathParameter(ge=0, le=2**40)]) -> dict[str, Any]:
         check(row)
-        given = int(panel.rows.given[row])
+        given = int(interview.rows.given[row])
         return {"given": given, "bars": desk.bars(row, given)}
 
     @app.get(f"{api}/beside/{{row}}")
@@ -400,38 +402,43 @@ def add_questions(app: FastAPI, desk: Desk, panel: Panel, api: str) -> None:
 
     @app.get(f"{api}/outlook")
     def outlook() -> dict[str, Any]:
-        return panel.status()
+        return interview.status()
 
     @app.post(f"{api}/answer")
     def answer(sent: Annotated[Given, Body()], author: Author = "") -> dict[str, Any]:
         check(sent.row)
         name, _ = person(sent.reviewer, author)
         label = desk.class_of(sent.label)
-        panel.answer(Said(sent.row, label, name, author, sent.blind, clean_text(sent.note, 500)))
-        return panel.status()
+        interview.answer(
+            Said(sent.row, label, name, author, sent.blind, clean_text(sent.note, 500))
+        )
+        return interview.status()
 
     @app.post(f"{api}/unanswer")
     def unanswer(sent: Annotated[Undo, Body()], author: Author = "") -> dict[str, Any]:
-        row = panel.undo(*person(sent.reviewer, author))
-        return {"item": None if row is None else panel.question(row), "status": panel.status()}
+        row = interview.undo(*person(sent.reviewer, author))
+        return {
+            "item": None if row is None else interview.question(row),
+            "status": interview.status(),
+        }
 
     @app.post(f"{api}/apply")
     def apply(sent: Annotated[Undo, Body()]) -> dict[str, Any]:
-        return {**panel.apply(), "status": panel.status()}
+        return {**interview.apply(), "status": interview.status()}
 
     @app.get(f"{api}/certificate")
     def certificate() -> FileResponse:
-        final_file(panel)
-        path = panel.data.run.file(CERTIFICATE)
+        final_file(interview)
+        path = interview.data.run.file(CERTIFICATE)
         return FileResponse(path, filename=CERTIFICATE, media_type="text/html")
 
     @app.get(f"{api}/labels")
     def labels() -> FileResponse:
-        return FileResponse(final_file(panel), filename=APPLIED)
+        return FileResponse(final_file(interview), filename=APPLIED)
 
     def check(row: int) -> None:
-        if row >= panel.data.n:
-            raise HTTPException(404, f"expected a row below {panel.data.n}, got {row}")
+        if row >= interview.data.n:
+            raise HTTPException(404, f"expected a row below {interview.data.n}, got {row}")
 
 
 _CACHE_FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
@@ -439,16 +446,16 @@ _CACHE_FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 def _add_writes(app: FastAPI, desk: Desk, api: str) -> None:
     @app.post(f"{api}/decide")
-    def decide(sent: Annotated[Verdicts, Body()], author: Author = "") -> dict[str, Any]:
+    def decide(sent: Annotated[SentDecisions, Body()], author: Author = "") -> dict[str, Any]:
         refused = desk.decide(sent, author)
-        if desk.panel is not None:
-            desk.panel.analyst.tell()
+        if desk.interview is not None:
+            desk.interview.analyst.tell()
         return {"refused": refused, "progress": desk.progress()}
 
     @app.post(f"{api}/undo")
     def undo(sent: Annotated[Undo, Body()], author: Author = "") -> dict[str, Any]:
         flip = desk.store.undo(clean_text(sent.reviewer, 60), author)
-        if desk.panel is not None:
-            desk.panel.analyst.tell()
+        if desk.interview is not None:
+            desk.interview.analyst.tell()
         item = None if flip is None else desk.item(flip)
         return {"item": item, "progress": desk.progress()}

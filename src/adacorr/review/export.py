@@ -74,7 +74,7 @@ def final_labels(
     import pyarrow as pa
 
     names = pa.array(data.run.class_names(), pa.string())
-    who, answers = store.reviewers(), Answered.of(AnswerLog(store, data.n).standing())
+    who, answers = store.reviewers(), AnsweredRows.of(AnswerLog(store, data.n).standing())
     flips, state, chosen = store.flips, store.state.copy(), store.label.copy()
     applied = applied_labels(data)
     for batch in data.batches(texts=True):
@@ -131,13 +131,13 @@ def applied_labels(data: RunData) -> NDArray[np.int64] | None:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredRows:
     """Rows whose label people named when asked: row -> (class index, who)."""
 
     rows: dict[int, tuple[int, str]]
 
     @classmethod
-    def of(cls, said: Sequence[Said]) -> Answered:
+    def of(cls, said: Sequence[Said]) -> AnsweredRows:
         people: dict[int, dict[str, None]] = {}
         for one in said:
             people.setdefault(one.row, {})[one.reviewer] = None

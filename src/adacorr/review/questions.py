@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.answers import Answers
-from adacorr.core.asking import Queue as Order
-from adacorr.core.asking import is_disputed
+from adacorr.core.asking import Queue, is_disputed
 from adacorr.core.certify import Certificate, Tally, certify
 from adacorr.correction.rerun import RunInputs
 from adacorr.review.answers import Said, as_answers
@@ -33,10 +32,10 @@ _ROWS = 1 << 16
 
 def plan(given: NDArray[np.int64], pred_probs: Any, limit: int = PLANNED) -> NDArray[np.int64]:
     """The rows to ask about, in the order of :func:`adacorr.ask`; reads a piece at a time."""
-    order: Order | None = None
+    order: Queue | None = None
     for start in range(0, len(given), _ROWS):
         rows = slice(start, start + _ROWS)
-        part = Order.of(is_disputed(given[rows], pred_probs[rows]), limit, first_row=start)
+        part = Queue.of(is_disputed(given[rows], pred_probs[rows]), limit, first_row=start)
         order = part if order is None else order.merge(part)
     assert order is not None  # a run has rows
     return order.next(limit)

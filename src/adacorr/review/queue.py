@@ -119,7 +119,7 @@ def _other_class(data: RunData, batch: Batch) -> tuple[NDArray[np.int64], NDArra
 
 
 @dataclass
-class Queue:
+class ChangeQueue:
     """Hands out open flips so that people who work at once see different ones."""
 
     flips: Flips
@@ -128,7 +128,7 @@ class Queue:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def create(cls, flips: Flips, audit: NDArray[np.int64]) -> Queue:
+    def create(cls, flips: Flips, audit: NDArray[np.int64]) -> ChangeQueue:
         doubtful = np.argsort(flips.certainty, kind="stable")
         certain = np.argsort(-flips.certainty, kind="stable")
         suspicious = np.argsort(-flips.suspicion, kind="stable")

@@ -63,7 +63,7 @@ class Busy(InputError):
 
 
 @dataclass(frozen=True)
-class Decision:
+class SignOff:
     """What a reviewer said of one flip; `label` is the class for "other"."""
 
     flip: int
@@ -134,7 +134,7 @@ class Store:
             self.refresh()
             return self.state.copy()
 
-    def decide(self, decisions: Sequence[Decision], reviewer: str, author: str = "") -> list[Entry]:
+    def decide(self, decisions: Sequence[SignOff], reviewer: str, author: str = "") -> list[Entry]:
         """Write decisions in one transaction; return those refused because another one stands.
 
         When this returns, the rest is on disk (write-ahead log, synchronous). `reviewer` is the
@@ -162,7 +162,7 @@ class Store:
             if found is None:
                 return None
             flip = self._flip(found[1])
-            self._append(Decision(flip, "undo"), int(found[0]), reviewer, author)
+            self._append(SignOff(flip, "undo"), int(found[0]), reviewer, author)
         self.refresh()
         return flip
 
@@ -269,12 +269,12 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """The connection, for a look."""
-        with self._lock, self._worded():
+        with self._lock, self._explained():
             yield self._db
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
-        """What the database says against it, as one line that names the file."""
+    def _explained(self) -> Iterator[None]:
+        """Errors of the database become one line that names the file."""
         try:
             yield
         except sqlite3.Error as error:
@@ -297,7 +297,7 @@ class Store:
                     self._db.execute("ROLLBACK")
                 raise Busy(_explain(self.path, error)) from error
 
-    def _append(self, said: Decision, undoes: int | None, reviewer: str, author: str) -> None:
+    def _append(self, said: SignOff, undoes: int | None, reviewer: str, author: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = int(self.flips.row[said.flip])
         self._db.execute(
@@ -349,11 +349,11 @@ def fingerprint(flips: Flips) -> str:
 
 
 def _explain(path: Path, error: Exception) -> str:
-    text = str(error)
-    if "locked" in text or "busy" in text:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of the kind
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return (
             f"{path}: expected to write decisions, got a database that another program has locked"
         )
-    if "readonly" in text or "read-only" in text or "unable to open" in text:
-        return f"{path}: expected a folder and file that can be written, got {text}"
-    return f"{path}: expected adacorr's decisions, got {text}"
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return f"{path}: expected a folder and file that can be written, got {error}"
+    return f"{path}: expected adacorr's decisions, got {error}"

@@ -6,7 +6,6 @@ such step: there the files are moved one by one at the end, each of them whole.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import uuid
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adacorr.core.validation import InputError
-from adacorr.files import settle, sync, temporary_sibling
+from adacorr.files import settle, temporary_sibling
 from adacorr.tables.remote import Remote, talking
 
 
@@ -101,8 +100,8 @@ def arriving(target: Target) -> Iterator[Path]:
     temporary = parts / uuid.uuid4().hex
     try:
         yield temporary
-        sync(temporary)  # here too: another machine's fsync does not reach this one's memory
-        os.replace(temporary, target.waiting / target.name)
+        # Here too: another machine's fsync does not reach this one's memory.
+        settle(temporary, target.waiting / target.name)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

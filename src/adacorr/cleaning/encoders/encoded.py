@@ -13,7 +13,7 @@ OWN = ("efficientnet-lite0", "tfidf")
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Vectors:
     """Some rows as numbers.
 
     Attributes
@@ -42,4 +42,4 @@ class Encoder(Protocol):
     fitted: bool
 
     def fit(self, content: Any) -> None: ...
-    def encode(self, content: Any) -> Encoded: ...
+    def encode(self, content: Any) -> Vectors: ...

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.cleaning.encoders import efficientnet
-from adacorr.cleaning.encoders.encoded import Encoded
+from adacorr.cleaning.encoders.encoded import Vectors
 from adacorr.cleaning.encoders.hub import load_pretrained
 from adacorr.cleaning.samples import pixels
 from adacorr.core.validation import InputError
@@ -49,7 +49,7 @@ class ImageEncoder:
 
     def fit(self, content: Sequence[Any]) -> None: ...
 
-    def encode(self, content: Sequence[Any]) -> Encoded:
+    def encode(self, content: Sequence[Any]) -> Vectors:
         """(B, D) features, and which images could be read."""
         out = np.zeros((len(content), self.dimension), np.float32)
         readable = np.zeros(len(content), bool)
@@ -64,7 +64,7 @@ class ImageEncoder:
                 readable[rows.start : rows.stop] = good
                 if good.any():
                     out[rows.start : rows.stop][good] = self._forward(images[good])
-        return Encoded(out, readable)
+        return Vectors(out, readable)
 
     def _read(self, content: Sequence[Any], rows: range) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         images = np.zeros((len(rows), self.side, self.side, 3), np.uint8)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.cleaning.encoders.encoded import Encoded
+from adacorr.cleaning.encoders.encoded import Vectors
 from adacorr.cleaning.encoders.hub import load_pretrained
 from adacorr.cleaning.encoders.text import filled
 
@@ -37,7 +37,7 @@ class SentenceEncoder:
 
     def fit(self, content: list[str]) -> None: ...
 
-    def encode(self, content: list[str]) -> Encoded:
+    def encode(self, content: list[str]) -> Vectors:
         """(B, D) rows of length one, and which texts have anything in them."""
         order = np.argsort([len(text) for text in content])  # a batch is as long as its longest
         out = np.zeros((len(content), self.dimension), np.float32)
@@ -46,7 +46,7 @@ class SentenceEncoder:
             out[rows] = self._embed([content[i] for i in rows])
         full = filled(content)
         out[~full] = 0
-        return Encoded(out, full)
+        return Vectors(out, full)
 
     def _embed(self, texts: list[str]) -> NDArray[np.float32]:
         import torch

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.cleaning.columns import SPACELESS
-from adacorr.cleaning.encoders.encoded import Encoded
+from adacorr.cleaning.encoders.encoded import Vectors
 from adacorr.core.sampling import sample_rows
 from adacorr.core.validation import InputError
 
@@ -67,7 +67,7 @@ class TfidfEncoder:
         self._directions = TruncatedSVD(size, n_iter=2, random_state=0).fit(found)
         self.n_words = found.shape[1]
 
-    def encode(self, content: Sequence[str]) -> Encoded:
+    def encode(self, content: Sequence[str]) -> Vectors:
         """Sparse: words, then letter groups. Dense: the words' leading directions, length one."""
         from scipy.sparse import hstack
 
@@ -76,7 +76,7 @@ class TfidfEncoder:
         x = self._directions.transform(words)
         x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         both = hstack([words, letters], format="csr")
-        return Encoded(x.astype(np.float32), filled(content), both)
+        return Vectors(x.astype(np.float32), filled(content), both)
 
 
 def filled(content: Sequence[str]) -> NDArray[np.bool_]:

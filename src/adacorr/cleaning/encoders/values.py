@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.cleaning.columns import is_string, is_text, sampled
-from adacorr.cleaning.encoders.encoded import Encoded
+from adacorr.cleaning.encoders.encoded import Vectors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,13 +47,13 @@ class ValuesEncoder:
     def fit(self, content: pa.Table) -> None:
         self._columns = [(name, _column(content.column(name))) for name in content.column_names]
 
-    def encode(self, content: pa.Table) -> Encoded:
+    def encode(self, content: pa.Table) -> Vectors:
         """(B, D) features, and which rows have any value at all."""
         parts = [make(content.column(name)) for name, make in self._columns]
         empty = np.ones(len(content), bool)
         for name, _ in self._columns:
             empty &= np.asarray(content.column(name).is_null())
-        return Encoded(np.concatenate(parts, axis=1), ~empty)
+        return Vectors(np.concatenate(parts, axis=1), ~empty)
 
 
 def _column(column: pa.ChunkedArray) -> Column:

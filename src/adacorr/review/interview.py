@@ -26,7 +26,7 @@ MORE = 10
 
 
 @dataclass
-class Panel:
+class Interview:
     """The questions of one run, the answers, and what follows from them."""
 
     data: RunData
@@ -129,8 +129,8 @@ def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def final_file(panel: Panel) -> Path:
-    path = panel.data.run.file(APPLIED)
+def final_file(interview: Interview) -> Path:
+    path = interview.data.run.file(APPLIED)
     if not path.is_file():
         raise InputError("labels: expected applied ones, got none: apply the rule first")
     return path

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 P = ParamSpec("P")
 
 
-class Engine(Protocol):
+class Workers(Protocol):
     """Applies a function to a stream of items; what all of them share is handed over once."""
 
     def each(

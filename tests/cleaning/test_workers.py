@@ -10,8 +10,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import adacorr
-from adacorr.cleaning.engine import Cluster, Here, one_thread
 from adacorr.cleaning.folds import Folds
+from adacorr.cleaning.workers import Cluster, Here, one_thread
 
 LOOPBACK = "127.0.0.1:0"
 
