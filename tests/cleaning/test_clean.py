@@ -118,6 +118,7 @@ def test_a_class_with_fewer_samples_than_folds_is_not_judged(photos, tmp_path):
     assert not found.judged[rare].any()
     assert (found.suspicion[rare] == 0).all()
     assert "too few samples to judge: rare" in found.also
+    assert not any(line.endswith("to the models") and "rare" in line for line in found.also)
     assert np.flatnonzero(Run.open(tmp_path / "run").labels()["unjudged"]).tolist() == rare.tolist()
 
 

@@ -27,7 +27,9 @@ def issues(x, labels=None, split=None, readable=None):
         found = replace(found, readable=readable)
     labels = np.zeros(len(x), np.int64) if labels is None else labels
     p = np.full((len(x), 2), 0.5)
-    return find_issues(find_nearness(found), found.readable, labels, labels, p, split)
+    return find_issues(
+        find_nearness(found), found.readable, found.readable, labels, labels, p, split
+    )
 
 
 def test_neighbours_equal_a_naive_search():
@@ -103,5 +105,5 @@ def test_wrong_labels_do_not_pass_for_classes_that_are_alike():
     p = np.eye(2)[truth] * 0.2 + 0.4
     near = find_nearness(features(scattered()))
     every = np.ones(400, bool)
-    assert find_issues(near, every, given, truth, p, None).overlaps == ()
-    assert len(find_issues(near, every, given, given, p, None).overlaps) == 2
+    assert find_issues(near, every, every, given, truth, p, None).overlaps == ()
+    assert len(find_issues(near, every, every, given, given, p, None).overlaps) == 2

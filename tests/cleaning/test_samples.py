@@ -2,16 +2,19 @@
 
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+import adacorr
 from adacorr.cleaning.columns import telling_columns
-from adacorr.cleaning.samples import Columns, digests, given_samples, open_samples
+from adacorr.cleaning.samples import Columns, digests, from_table, given_samples, open_samples
 from adacorr.core.validation import InputError
 
 N = 60
@@ -95,6 +98,38 @@ def test_a_table_with_image_paths(tmp_path, photos):
     samples = open_samples(tmp_path / "t.parquet")
     assert samples.kind == "images"
     assert samples.content[0] == files[0]
+
+
+def test_an_empty_cell_is_an_image_that_cannot_be_read(tmp_path, photos):
+    files = [str(f) for f in sorted(photos.rglob("*.png"))]
+    labels = [f.split("/")[-2] for f in files]
+    raw = [Path(f).read_bytes() for f in files]
+    for column in (files, raw, [{"bytes": b} for b in raw]):
+        column[5] = {"bytes": None} if isinstance(column[5], dict) else None
+        pq.write_table(pa.table({"label": labels, "picture": column}), tmp_path / "t.parquet")
+        found = adacorr.clean(tmp_path / "t.parquet", "label")
+        assert np.flatnonzero(found.issues.unreadable).tolist() == [5]
+
+
+def test_columns_of_any_type_are_used_or_left_out():
+    columns = table(
+        size=SIZES,
+        words=pa.array(["red", "green", "blue"] * 20, pa.string_view()),
+        kind=pa.array(["a", "b", "c"] * 20).dictionary_encode(),
+        price=pa.array([i // 7 for i in range(N)], pa.decimal128(9, 2)),
+        when=pa.array([dt.time(i % 24) for i in range(N)]),
+        flag=pa.array([None, True, False] * 20),
+        blob=pa.array([bytes([i]) for i in range(N)]),
+        blobs=pa.array([bytes([i]) for i in range(N)]).dictionary_encode(),
+        runs=pc.run_end_encode(pa.array([i // 9 for i in range(N)])),
+        fixed=pa.array([bytes([i]) for i in range(N)], pa.binary(1)),
+        pairs=pa.array([[1, 2]] * N),
+        span=pa.array([pa.MonthDayNano([i % 3, 1, 1]) for i in range(N)]),
+    )
+    samples = from_table(columns, Columns(), Path("t"))
+    assert samples.content.column_names == ["size", "words", "kind", "price", "when", "flag"]
+    assert sum("cannot be used" in note for note in samples.notes) == 6
+    assert adacorr.clean(columns, "label").labels.tolist() == LABELS.tolist()
 
 
 def test_group_and_split_columns(tmp_path):

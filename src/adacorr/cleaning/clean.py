@@ -238,7 +238,9 @@ def judge(
     mean = pooled(parts)
     answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
     found = corrected(samples.labels, mean, judged, answers)
-    issues = find_issues(near, features.readable, samples.labels, found.labels, mean, samples.split)
+    issues = find_issues(
+        near, features.readable, judged, samples.labels, found.labels, mean, samples.split
+    )
     tick("correcting", 1, 1)
     assert found.suspicion is not None
     return Cleaned(

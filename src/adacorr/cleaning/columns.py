@@ -39,11 +39,8 @@ def telling_columns(
 
 
 def _useless(column: pa.ChunkedArray, labels: NDArray[np.int64]) -> str | None:
-    import pyarrow.types as kinds
-
-    kind = column.type
-    if kinds.is_nested(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind):
-        return f"cannot be used ({kind})"
+    if not _usable(column.type):
+        return f"cannot be used ({column.type})"
     codes = value_codes(column)
     levels = int(codes.max(initial=0)) + 1
     if levels == 1:
@@ -53,6 +50,18 @@ def _useless(column: pa.ChunkedArray, labels: NDArray[np.int64]) -> str | None:
     if levels <= 2 * (int(labels.max()) + 1) and _copies(codes, labels):
         return "repeats the labels"
     return None
+
+
+def _usable(kind: pa.DataType) -> bool:
+    """Numbers, dates, strings, and categories of them."""
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(kind):
+        return _usable(kind.value_type)
+    quantity = kinds.is_boolean(kind) or kinds.is_integer(kind) or kinds.is_floating(kind)
+    number = quantity or kinds.is_decimal(kind) or kinds.is_null(kind)
+    date = kinds.is_temporal(kind) and not kinds.is_interval(kind)
+    return number or date or kinds.is_string(kind) or kinds.is_large_string(kind)
 
 
 def value_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:

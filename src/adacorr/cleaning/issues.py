@@ -140,12 +140,13 @@ def _beyond(distance: NDArray[np.float32]) -> NDArray[np.float32]:
 def find_issues(
     near: Nearness,
     readable: NDArray[np.bool_],
+    judged: NDArray[np.bool_],
     labels: NDArray[np.int64],
     corrected: NDArray[np.int64],
     pred_probs: NDArray[np.floating],
     split: NDArray[np.int64] | None,
 ) -> Issues:
-    """Everything by row, and the classes that models hardly tell apart."""
+    """Everything by row, and of the judged rows the classes that models hardly tell apart."""
     return Issues(
         near.copy_of,
         near.copy_distance,
@@ -153,7 +154,7 @@ def find_issues(
         ~readable,
         _mixed(near.copy_of, labels),
         _mixed(near.copy_of, split) if split is not None else np.zeros(len(labels), bool),
-        overlapping(corrected[readable], pred_probs[readable]),
+        overlapping(corrected[judged], pred_probs[judged]),
     )
 
 

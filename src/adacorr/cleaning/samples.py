@@ -170,6 +170,7 @@ def values_table(x: NDArray[Any], names: Sequence[str] | None = None) -> pa.Tabl
 
 def from_table(table: pa.Table, choice: Columns, path: Path, given: Any = None) -> Samples:
     """The samples of a table; `given` are labels that are not a column of it."""
+    table = _plain_strings(table)
     label = None if given is not None else tables.find_label(table, choice.label_column, path)
     if label is None:
         codec, labels = coded(given, "")
@@ -199,6 +200,17 @@ def from_table(table: pa.Table, choice: Columns, path: Path, given: Any = None) 
         about={k: v for k, v in {"label_column": label, "id_column": name}.items() if v},
     )
     return _with_content(base, table, rest, choice, path)
+
+
+def _plain_strings(table: pa.Table) -> pa.Table:
+    """Strings as polars hands them over become the usual ones."""
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        if pa.types.is_string_view(table.column(place).type):
+            column = table.column(place).cast(pa.large_string())
+            table = table.set_column(place, name, column)
+    return table
 
 
 def _with_content(
@@ -408,7 +420,7 @@ def shown(samples: Samples, row: int) -> str:
         return samples.content[row]
     if samples.kind == "values":
         values = samples.content.slice(row, 1).to_pylist()[0]
-        return ", ".join(f"{k} {_short(v)}" for k, v in values.items() if v is not None)
+        return ", ".join(f"{k} {_short(v)}" for k, v in values.items() if v not in (None, ""))
     if samples.ids is not None:
         return str(samples.ids[row])
     return str(samples.content[row]) if isinstance(samples.content[row], Path) else "image"

@@ -40,8 +40,11 @@ def read_image_shards(
     return images, np.concatenate(labels), names
 
 
-def image_bytes(table: pa.Table, column: str, path: Path) -> list[bytes]:
-    """The bytes of an image column: binary, or a struct with a field ``bytes``."""
+def image_bytes(table: pa.Table, column: str, path: Path, *, gaps: bool = False) -> list[bytes]:
+    """The bytes of an image column: binary, or a struct with a field ``bytes``.
+
+    With `gaps` an empty cell is an image of no bytes, which cannot be read; else it is an error.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -50,12 +53,12 @@ def image_bytes(table: pa.Table, column: str, path: Path) -> list[bytes]:
         values = pc.struct_field(values, "bytes")  # pyright: ignore[reportAttributeAccessIssue]
     out = values.to_pylist()
     for row, value in enumerate(out):
-        if not isinstance(value, bytes):
+        if not isinstance(value, bytes) and not (gaps and value is None):
             raise InputError(
                 f"{path}: expected image bytes in column {column}, "
                 f"got {type(value).__name__} in row {row}"
             )
-    return out
+    return [value or b"" for value in out]
 
 
 def _class_names(table: pa.Table, label: str) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from adacorr.core.validation import InputError
 from adacorr.data.arrays import encode, match
 from adacorr.data.dataset import Dataset
 from adacorr.data.identity import id_column
-from adacorr.data.images import SUFFIXES, LazyImages, common_form
+from adacorr.data.images import SUFFIXES, LazyImages, common_form, probe
 from adacorr.data.parquet import image_bytes
 from adacorr.tables import parquet
 from adacorr.tables.unpacked import check_unpacked
@@ -176,21 +176,30 @@ def _looks_like_images(column: pa.ChunkedArray) -> bool:
     if pa.types.is_struct(kind):
         return "bytes" in [kind.field(i).name for i in range(kind.num_fields)]
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return True
+        return any(_opens(value) for value in column.slice(0, 100).to_pylist() if value)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return False
-    return all(str(v).lower().endswith(SUFFIXES) for v in column.slice(0, 100).to_pylist())
+    named = [v.lower().endswith(SUFFIXES) for v in column.slice(0, 100).to_pylist() if v]
+    return bool(named) and all(named)
+
+
+def _opens(value: bytes) -> bool:
+    try:
+        probe(value, "")
+    except InputError:
+        return False
+    return True
 
 
 def image_sources(table: pa.Table, column: str, path: Path) -> tuple[list[Any], list[str]]:
-    """Files or bytes of an image column, and how errors name them."""
+    """Files or bytes of an image column, and how errors name them; an empty cell cannot be read."""
     import pyarrow as pa
 
     kind = table.column(column).type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        files = [path.parent / str(value) for value in values(table, column, path)]
+        files = [path.parent / (value or "") for value in table.column(column).to_pylist()]
         return files, [str(file) for file in files]
-    raw = image_bytes(table, column, path)
+    raw = image_bytes(table, column, path, gaps=True)
     return raw, [f"{path}: column {column}, row {i}" for i in range(len(raw))]
 
 
