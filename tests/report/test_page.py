@@ -12,10 +12,12 @@ import pytest
 
 from adacorr.core.certificate import Reliability
 from adacorr.core.validation import InputError
+from adacorr.correction import correct_table
 from adacorr.report import write_report
 from adacorr.report.diagnostics import mismatch
 from adacorr.report.page import render
 from adacorr.report.summary import GALLERY, SUSPECTS
+from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData
 
 NAUGHTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{{ 7*7 }}", "$\\frac$"]
@@ -182,7 +184,7 @@ def test_two_readings_come_before_any_number(make_run):
     html = page(run)
     assert 'class="alarm"' in html
     assert html.index("Two readings fit these labels equally well") < html.index("0% to 28.9%")
-    assert "Nothing was changed yet" in html
+    assert "Answer about 50 questions" in html
     assert "<strong>34</strong> wrong labels are expected" not in html  # no reading, no number
 
 
@@ -200,6 +202,40 @@ def test_warnings_stop_the_reader(make_run):
     html = page(run)
     assert "Check the input first" in html
     assert "The classes seem to be &lt;permuted&gt;." in html
+
+
+def corrected(folder, given, pred_probs):
+    """The page of a run of `correct`."""
+    table = pa.table({"label": given, "pred_probs": pred_probs.tolist()})
+    pq.write_table(table, folder / "table.parquet")
+    correct_table(folder / "table.parquet", run_dir=folder / "run")
+    return page(Run.open(folder / "run"))
+
+
+def test_a_model_that_was_trained_on_the_labels_is_named(tmp_path):
+    """As a forest is on its own training rows: right on every label, the wrong ones included."""
+    given = np.random.default_rng(0).integers(0, 3, 500)
+    learnt = np.full((500, 3), 0.1)
+    learnt[np.arange(500), given] = 0.8
+    html = corrected(tmp_path, given, learnt)
+    assert "Check the input first" in html
+    assert "or it was trained on these very labels" in html
+
+
+def test_a_calibrated_model_of_right_labels_is_not_taken_for_one_that_saw_them(tmp_path):
+    rng = np.random.default_rng(0)
+    truth, sure = rng.integers(0, 3, 2000), rng.beta(20, 0.4, 2000)
+    first = np.where(rng.random(2000) < sure, truth, (truth + 1) % 3)
+    f = np.repeat((1 - sure[:, None]) / 2, 3, axis=1)
+    f[np.arange(2000), first] = sure
+    assert "trained on these very labels" not in corrected(tmp_path, truth, f)
+
+
+def test_a_model_that_guesses_is_to_be_replaced_first(tmp_path):
+    rng = np.random.default_rng(0)
+    html = corrected(tmp_path, rng.integers(0, 4, 800), rng.dirichlet(np.ones(4), 800))
+    assert "Get a better model first" in html
+    assert html.index("Either the model is poor") < html.index("Two readings fit")
 
 
 def test_suspects_are_shown_changed_or_not_and_never_surer_than_the_rows(make_run):

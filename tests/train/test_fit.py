@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -70,6 +71,11 @@ def test_names_in_names_out(blobs, mlp):
     names = np.array(["ash", "elm", "oak"])
     result = fit(mlp, X, names[given], method=Standard(), **QUICK)
     np.testing.assert_array_equal(result.labels, names[given])
+    assert result.correction is not None
+    assert result.correction.note in repr(result)
+    assert "<td" in result._repr_html_()
+    assert set(re.findall(r">(ash|elm|oak)<", result._repr_html_()))
+    assert result.plot().axes
     numbers = fit(mlp, X, given, method=Standard(), **QUICK)
     np.testing.assert_array_equal(result.pred_probs, numbers.pred_probs)
 

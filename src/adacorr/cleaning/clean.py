@@ -75,6 +75,21 @@ class Cleaned:
         """The rows whose given label is most likely wrong, worst first."""
         return np.argsort(-self.suspicion, kind="stable")[:n]
 
+    def __repr__(self) -> str:
+        from adacorr.cleaning.shown import summary
+
+        return f"Cleaned({summary(self)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what was found, and the first suspects with their samples."""
+        from adacorr.cleaning.shown import cleaned_html
+
+        return cleaned_html(self)
+
+    def plot(self) -> Any:
+        """As :meth:`adacorr.Correction.plot`."""
+        return self.correction.plot()
+
 
 def clean(
     data: Any,
@@ -289,4 +304,5 @@ def in_users_words(found: Correction, samples: Samples) -> Correction:
     decode = samples.codec.decode
     other = None if found.alternative is None else decode(found.alternative)
     labels, suggested = decode(found.labels), decode(found.suggested)
-    return replace(found, labels=labels, suggested=suggested, alternative=other)
+    given = decode(samples.labels)
+    return replace(found, labels=labels, suggested=suggested, alternative=other, given=given)

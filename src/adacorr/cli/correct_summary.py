@@ -108,8 +108,15 @@ def _annotator_lines(result: TableResult) -> list[str]:
 
 
 def _suspect_lines(result: TableResult) -> list[str]:
+    from adacorr.runs.words import chance
+
     suspects = result.suspects()
     if not suspects:
         return []
-    rows = [f"  row {r:,}: {g}, perhaps {o} ({doubt:.0%} suspicion)" for r, g, o, doubt in suspects]
+    rows = []
+    for row, given, other, doubt in suspects:
+        sure = chance(doubt, result.stats.rows)
+        rows.append(
+            f"  row {row:,}: {given}, perhaps {other}{f' ({sure} suspicion)' if sure else ''}"
+        )
     return ["most suspicious labels (column adacorr_suspicion ranks all):", *rows]

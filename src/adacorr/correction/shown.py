@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adacorr.plotting import GREY, PALETTE, new_figure
+from adacorr.runs.shown import SHOWN, state, suspects_html
+from adacorr.runs.words import chance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from adacorr.correction.arrays import Correction
 
-SHOWN = 10
 MOST_CLASSES = 40
 """A larger matrix of changes cannot be read; the most changed classes are drawn."""
-_CELL = 'style="text-align:left"'
 
 
 def correction_html(found: Correction) -> str:
@@ -27,21 +26,29 @@ def correction_html(found: Correction) -> str:
     >>> "<table>" in correction_html(correct(["a", "b"], [[0.9, 0.1], [0.8, 0.2]], delta=0.9))
     True
     """
-    said = [f"<p>{escape(repr(found)[len('Correction(') : -1])}</p>"]
-    said += [f"<p><strong>{escape(line)}</strong></p>" for line in found.warnings]
+    return suspects_html(summary(found), found.warnings, suspect_rows(found))
+
+
+def summary(found: Correction) -> str:
+    """What ``repr`` says, without its brackets."""
+    return repr(found)[len("Correction(") : -1]
+
+
+def suspect_rows(found: Correction) -> list[tuple[object, ...]]:
+    """Row, given label, suggestion, suspicion and what was done, of the most doubtful rows."""
     if found.suspicion is None or found.alternative is None:
-        return "".join(said)
-    head = "".join(
-        f"<th {_CELL}>{name}</th>" for name in ("row", "given", "suggestion", "suspicion", "")
-    )
-    rows = []
-    for one in found.suspects(SHOWN):
-        given = "" if found.given is None else found.given[one.row]
-        state = "changed" if one.changed else "not changed"
-        cells = (one.row, given, one.suggestion, _capped(one.suspicion), state)
-        rows.append("".join(f"<td {_CELL}>{escape(str(cell))}</td>" for cell in cells))
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"{''.join(said)}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return []
+    n = len(found.labels)
+    return [
+        (
+            one.row,
+            "" if found.given is None else found.given[one.row],
+            one.suggestion,
+            chance(one.suspicion, n) or "",
+            state(one.changed),
+        )
+        for one in found.suspects(SHOWN)
+    ]
 
 
 def correction_figure(found: Correction) -> Figure:
@@ -78,7 +85,3 @@ def _draw_changes(axes: Any, found: Correction) -> None:
     axes.set_yticks(range(len(most)), shown, parse_math=False)
     axes.set(xlabel="corrected", ylabel="given")
     axes.figure.colorbar(image, ax=axes, label="changed labels")
-
-
-def _capped(value: float) -> str:
-    return "over 99%" if value > 0.99 else f"{value:.0%}"

@@ -18,10 +18,10 @@ from adacorr.report import diagnostics, figures
 from adacorr.report.figures import Picture
 from adacorr.report.summary import Flip, Summary, sample_rows, summarise
 from adacorr.report.verdict import alarms, known_wrong, next_step, read_found, worth_a_look
-from adacorr.report.words import chance, count, share
 from adacorr.runs.directory import Run
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.runs.samples import Items
+from adacorr.runs.words import chance, count, share
 
 THUMBNAIL_SIDE = 160
 LONG_TEXT = 60
@@ -120,7 +120,7 @@ def _context(data: RunData) -> dict[str, Any]:
     noise = _noise_rate(data, transition)
     return {
         "title": _title(data),
-        "todo": next_step(summary, found),
+        "todo": next_step(data, summary, found, sample),
         "alarms": alarms(data, summary, found, sample),
         "found": found,
         "known_wrong": known_wrong(found, noise.value, noise.basis),

@@ -10,8 +10,8 @@ import numpy as np
 
 from adacorr.core.validation import InputError
 from adacorr.report.summary import Flip, RunSample, Summary
-from adacorr.report.words import between, share
 from adacorr.runs.reader import RunData, clean_text
+from adacorr.runs.words import between, share
 
 MANY_CHANGES = 0.25
 """A larger share of changed labels is said aloud: right or not, it deserves a look."""
@@ -19,6 +19,11 @@ POOR_MODEL = 0.5
 """Of the way from naming the largest class to agreeing with every given label."""
 DOUBTFUL = 0.05
 FEW_SUSPECTS = 6
+ANSWERS = 50
+"""So many choose a reading; see docs/answers-results.md."""
+SEEN = 0.999
+SEEN_ROWS = 200
+"""Agreement with more of the labels, of so many rows, is rare among held-out predictions."""
 _MAX_CERTIFICATE = 1 << 20
 _SENTENCE = 600
 
@@ -51,16 +56,18 @@ def read_found(data: RunData) -> Told:
     )
 
 
-def next_step(summary: Summary, found: Told) -> str:
+def next_step(data: RunData, summary: Summary, found: Told, sample: RunSample | None) -> str:
     """One plain sentence: what to do now."""
     many = summary.n_flipped != 1
     changes = f"{summary.n_flipped:,} changed label{'s' if many else ''}"
-    if found.warnings:
+    if found.warnings or memorised(data, sample):
         return "Check the input first: something seems to be wrong with it."
     if found.certificate:
         return "Take the labels that the answers chose, if the certificate's limits are low enough."
+    if found.open and poor_model(sample):
+        return "Get a better model first: this one agrees too little with the labels to judge them."
     if found.open:
-        return "Nothing was changed yet: a person's answers to some questions decide what is right."
+        return f"Answer about {ANSWERS} questions in the browser: the labels alone do not tell."
     if summary.changed_share > MANY_CHANGES:
         return f"Do not take over the {changes} unseen: look at a random sample of them first."
     if summary.n_flipped:
@@ -95,8 +102,10 @@ def alarms(data: RunData, summary: Summary, found: Told, sample: RunSample | Non
             f"{share(summary.changed_share)} of all labels were changed. That is right only if so "
             "many were wrong; a wrong model or a wrong order of the classes looks the same."
         )
-    poor = None if found.warnings else poor_model(sample)
-    return [*said, *([poor] if poor else [])]
+    if found.warnings:
+        return said
+    first = [line for line in (memorised(data, sample), poor_model(sample)) if line]
+    return [*first, *said]
 
 
 def poor_model(sample: RunSample | None) -> str | None:
@@ -111,6 +120,22 @@ def poor_model(sample: RunSample | None) -> str | None:
         f"The model's first choice is the given label in {share(agrees)} of the rows; always "
         f"naming the largest class would be it in {share(largest)}. Either the model is poor or "
         "much of the labels is wrong: do not trust single changes unseen."
+    )
+
+
+def memorised(data: RunData, sample: RunSample | None) -> str | None:
+    """A user's own model that opposes next to no label, though it claims to be wrong more often."""
+    if data.kind != "correct" or sample is None or len(sample.labels) < SEEN_ROWS:
+        return None
+    agrees = float((sample.pred_probs.argmax(axis=1) == sample.labels).mean())
+    expected = float(sample.pred_probs.max(axis=1).mean())
+    if agrees < SEEN or agrees - expected < 1 - SEEN:
+        return None
+    return (
+        f"The model's first choice is the given label in {share(agrees)} of the rows, where its own "
+        f"probabilities lead to expect {share(expected)}. Either all labels are right and the model "
+        "is too modest, or it was trained on these very labels: then it has learnt the wrong ones "
+        "too, and no number below means anything; use predictions for rows that it has not seen."
     )
 
 

@@ -115,6 +115,12 @@ class Run:
                 raise InputError(f"{path}: expected a run directory with {name}, got none")
         return run
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what the run says of itself, and its first suspects."""
+        from adacorr.runs.shown import run_html
+
+        return run_html(self)
+
     def file(self, name: str) -> Path:
         return self.path / name
 

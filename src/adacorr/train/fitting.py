@@ -23,8 +23,10 @@ from adacorr.core.answers import Answers, encode_answers
 from adacorr.core.streams import SPLIT, numbers
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction
+from adacorr.correction.shown import summary, suspect_rows
 from adacorr.labels import Codec, Encoded, encode_labels, plain_labels
 from adacorr.runs.directory import Run
+from adacorr.runs.shown import suspects_html
 from adacorr.train.batches import Batches, Feed, Scaling, fit_scaling, make_batches, make_feed
 from adacorr.train.crossfit import out_of_fold
 from adacorr.train.engine import Engine, EpochInfo, Job, Model, Progress, Silent
@@ -58,6 +60,7 @@ class FitResult:
     model : the nets, the method's way to probabilities, the scaling of the input.
     validation_index : (V,) rows held out to select the epoch; empty if validation data was passed.
     run : the run directory, if there is one.
+    codec : the classes and how the user writes them.
     """
 
     labels: NDArray[Any]
@@ -71,6 +74,43 @@ class FitResult:
     model: Model
     validation_index: NDArray[np.int64]
     run: Run | None
+    codec: Codec
+
+    def __repr__(self) -> str:
+        return f"FitResult({self._said()})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what was learnt and found, and the first suspects."""
+        named = self._named()
+        warnings = () if named is None else named.warnings
+        return suspects_html(self._said(), warnings, [] if named is None else suspect_rows(named))
+
+    def plot(self) -> Any:
+        """As :meth:`adacorr.Correction.plot`."""
+        named = self._named()
+        if named is None:
+            raise InputError("plot: expected a fit that corrects, got one with correct=False")
+        return named.plot()
+
+    def _said(self) -> str:
+        trained = f"epoch {self.selected_epoch} of {len(self.history)}"
+        if self.correction is None:
+            return f"{trained}, labels not corrected"
+        why = f", no label is changed: {self.withheld}" if self.withheld else ""
+        return f"{trained}, {summary(self.correction)}{why}"
+
+    def _named(self) -> Correction | None:
+        """The correction in the user's own words."""
+        found, decode = self.correction, self.codec.decode
+        if found is None:
+            return None
+        return replace(
+            found,
+            labels=decode(found.labels),
+            suggested=decode(found.suggested),
+            alternative=None if found.alternative is None else decode(found.alternative),
+            given=None if found.given is None else decode(found.given),
+        )
 
     def predict_proba(self, data: Any, workers: int = 0) -> NDArray[np.float32]:
         """(M, K) class probabilities for new samples."""
@@ -326,6 +366,7 @@ def _finish(
         model=state.model,
         validation_index=val,
         run=run,
+        codec=given.codec,
     )
 
 

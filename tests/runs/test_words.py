@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from adacorr.report.words import FEW_ROWS, chance, share
+from adacorr.runs.words import FEW_ROWS, chance, share
 
 
 @pytest.mark.parametrize("rows", [30, 100, 299, 300, 10_000, 10**7])
