@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import psutil
 import pyarrow as pa
@@ -180,14 +182,41 @@ def test_a_scheduler_that_dies_is_one_line_and_leaves_nothing(folder, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scheduler.json"}
 
 
-def test_a_cluster_of_our_own_listens_on_loopback_only():
-    with connect(None):
+def test_a_cluster_of_our_own_takes_no_work_from_others():
+    """Whoever reaches a scheduler's port has it run code; this machine has other users."""
+
+    def listening():
         own = psutil.Process()
-        listening = [
-            connection.laddr.ip
+        return {
+            connection.laddr
             for process in (own, *own.children(recursive=True))
             for connection in process.net_connections("inet")
             if connection.status == psutil.CONN_LISTEN
-        ]
-    assert len(listening) > 2
-    assert set(listening) == {"127.0.0.1"}
+        }
+
+    others = listening()
+    with connect(None) as client:
+        assert client.submit(os.getpid).result() != os.getpid()
+        ports = listening() - others
+        assert {ip for ip, _ in ports} <= {"127.0.0.1"}
+        for _, port in ports:
+            for path in ("/", "/status", "/json/identity.json", "/metrics", "/proxy/80/host/"):
+                with pytest.raises(HTTPError, match="404"):  # a web server, and nothing on it
+                    urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+
+
+def test_a_process_of_our_own_cluster_that_dies_is_one_line(folder, tmp_path):
+    source, columns = folder
+    out = tmp_path / "out"
+
+    def kill(_pass, _done, _total):
+        for child in psutil.Process().children():
+            if "spawn_main" in " ".join(child.cmdline()):
+                child.kill()
+
+    with (
+        connect(None) as client,
+        pytest.raises(InputError, match="cluster: expected workers that live, got:"),
+    ):
+        correct_table(source, out, columns=columns, client=client, progress=kill)
+    assert not out.exists()

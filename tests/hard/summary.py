@@ -197,7 +197,7 @@ def foreign(r: dict[str, Any] | Gap) -> str:
             "links in a run of `clean` that goes on, nothing outside written",
             r["clean_links_harmless"],
         ),
-        ("ports of `--engine dask`, all on loopback", r["ports_on_loopback"]),
+        ("asked of the ports of `--engine dask`, nothing answered", r["cluster_asked"]),
     ]
     return table(("what does not belong", "experiments"), rows)
 

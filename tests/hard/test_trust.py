@@ -399,19 +399,29 @@ def test_links_in_a_run_lead_nowhere(adacorr, finished, tmp_path, record):
     record("foreign", links_harmless=tried)
 
 
-def test_a_cluster_on_this_machine_listens_to_this_machine(record):
+def test_a_cluster_on_this_machine_takes_no_work_from_others(record):
+    """Whoever reaches a scheduler has it run code: there must be none to reach."""
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
     from adacorr.correction.cluster import connect
 
+    tried = 0
     with connect(None):
         own = psutil.Process()
-        ports = [
-            connection.laddr.ip
+        ports = {
+            connection.laddr
             for process in (own, *own.children(recursive=True))
             for connection in process.net_connections("inet")
             if connection.status == psutil.CONN_LISTEN
-        ]
-    assert set(ports) == {"127.0.0.1"}
-    record("foreign", ports_on_loopback=len(ports))
+        }
+        for ip, port in ports:
+            assert ip == "127.0.0.1"
+            for path in ("", "status", "metrics", "json/identity.json", "proxy/80/host/", "health"):
+                with pytest.raises(HTTPError, match="404"):  # Dask's web server, and nothing on it
+                    urlopen(f"http://{ip}:{port}/{path}", timeout=60)
+                tried += 1
+    record("foreign", cluster_asked=tried)
 
 
 # -- small files that are huge ---------------------------------------------------------------------

@@ -12,9 +12,10 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from adacorr.core.validation import InputError
@@ -30,26 +31,64 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 NO_WORKERS = 60.0  # seconds without any worker before we give up
 _POLL = 0.1
-AHEAD = 3  # items of a stream that are under way for each worker
+AHEAD = 3  # items of a stream that are under way for each thread of a worker
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class _Pool(ProcessPoolExecutor):
+    """Processes of this machine; both ways things travel as on a cluster, by cloudpickle."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        return super().submit(_call, _Carried((fn, args, options)))
+
+
+def _call(carried: Any) -> _Carried:
+    fn, args, options = carried
+    return _Carried(fn(*args, **options))
+
+
+class _Carried:
+    """Arrives as the value itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import cloudpickle  # Dask's own
+
+        return cloudpickle.loads, (cloudpickle.dumps(self.value),)
 
 
 @contextmanager
 def connect(scheduler: str | None) -> Iterator[Client]:
     """A client of the scheduler at that address, or of a cluster on this machine's cores."""
     try:
+        import dask.config as settings
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError(
             "--engine dask: expected the extra adacorr[cluster], got no dask"
         ) from None
     if scheduler is None:
+        from dask.system import CPU_COUNT
+
+        # A scheduler with an address runs what anybody sends it, and this machine has other users.
+        # So ours has none: its processes are reached through pipes. What is left of its web
+        # servers, which Dask always starts, answers nothing.
+        closed = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
+        pool = _Pool(CPU_COUNT, mp_context=get_context("spawn"))
         with (
+            pool,
+            settings.set(closed),
             LocalCluster(
-                threads_per_worker=1,
-                host=LOOPBACK,  # nothing here asks who is there
+                processes=False,
+                n_workers=1,
+                threads_per_worker=CPU_COUNT,
+                executor=pool,
+                memory_limit=0,  # rows are in the other processes
+                scheduler_kwargs={"dashboard": False},
                 dashboard_address=f"{LOOPBACK}:0",
                 worker_dashboard_address=f"{LOOPBACK}:0",
                 silence_logs=logging.CRITICAL,
@@ -146,7 +185,7 @@ def stream(
             for item in items:
                 waiting.append(client.submit(function, held, item, pure=False))
                 workers: Any = client.nthreads()
-                if len(waiting) >= AHEAD * max(1, len(workers)):
+                if len(waiting) >= AHEAD * max(1, sum(workers.values())):
                     yield first()
             while waiting:
                 yield first()
@@ -196,7 +235,7 @@ def _failures() -> Iterator[None]:
 
     try:
         yield
-    except KilledWorker as error:
+    except (KilledWorker, BrokenExecutor) as error:
         raise InputError(f"cluster: expected workers that live, got: {error}") from error
     except (CancelledError, CommClosedError) as error:  # nobody but us cancels, and we have not
         raise _lost(error) from error
