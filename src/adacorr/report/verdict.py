@@ -132,10 +132,11 @@ def memorised(data: RunData, sample: RunSample | None) -> str | None:
     if agrees < SEEN or agrees - expected < 1 - SEEN:
         return None
     return (
-        f"The model's first choice is the given label in {share(agrees)} of the rows, where its own "
-        f"probabilities lead to expect {share(expected)}. Either all labels are right and the model "
-        "is too modest, or it was trained on these very labels: then it has learnt the wrong ones "
-        "too, and no number below means anything; use predictions for rows that it has not seen."
+        f"The model's first choice is the given label in {share(agrees)} of the rows, where its "
+        f"own probabilities lead to expect {share(expected)}. Either all labels are right and the "
+        "model is too modest, or it was trained on these very labels: then it has learnt the wrong "
+        "ones too, and no number below means anything; use predictions for rows that it has not "
+        "seen."
     )
 
 
