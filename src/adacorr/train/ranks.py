@@ -1,4 +1,4 @@
-"""The processes of a run: one, or several under ``torchrun``; device and precision by accelerate.
+"""The processes of a run, one or several under ``torchrun``; their device and precision.
 
 Every rank holds all labels and takes its share of each global batch. Gradients are averaged in one
 all-reduce instead of DistributedDataParallel, because a method may leave a net out of a step
@@ -7,13 +7,13 @@ all-reduce instead of DistributedDataParallel, because a method may leave a net 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
 
@@ -21,13 +21,11 @@ class Ranks:
     """What the engine asks of the processes around it."""
 
     def __init__(self, mixed_precision: str = "no") -> None:
-        AcceleratorState._reset_state()  # an earlier run of this process may differ in precision
         self._precision = mixed_precision
-        bare = not (torch.cuda.is_available() or torch.backends.mps.is_available())
-        self._accelerator = Accelerator(mixed_precision=mixed_precision, cpu=bare)  # cpu: gloo
-        self.rank = self._accelerator.process_index
-        self.size = self._accelerator.num_processes
-        self.device = self._accelerator.device
+        self.rank, self.size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        self.device = _device(int(os.environ.get("LOCAL_RANK", 0)))
+        if self.size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
 
     def __reduce__(self) -> tuple[type[Ranks], tuple[str]]:
         return Ranks, (self._precision,)  # a pickled model wakes up on the devices it finds
@@ -41,8 +39,10 @@ class Ranks:
         """This rank's share of the rows."""
         return whole.tensor_split(self.size)[self.rank] if self.size > 1 else whole
 
-    def autocast(self) -> AbstractContextManager[None]:
-        return self._accelerator.autocast()
+    def autocast(self) -> AbstractContextManager[Any]:
+        if self._precision == "no":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
 
     def sum_(self, tensor: Tensor) -> Tensor:
         """Add up over ranks, in place."""
@@ -70,3 +70,11 @@ class Ranks:
     def barrier(self) -> None:
         if self.size > 1:
             dist.barrier()
+
+
+def _device(local_rank: int) -> torch.device:
+    """A GPU of this process's own, Apple's, or the processor."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(local_rank)
+        return torch.device("cuda", local_rank)
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")

@@ -73,11 +73,24 @@ def test_errors_are_one_line(root: Path, site, monkeypatch: pytest.MonkeyPatch) 
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="got no connection"):  # nobody listens on port 9
         fetch("cifar100", mirror="http://127.0.0.1:9")
+    with pytest.raises(InputError, match="mirror: expected an address that starts with http"):
+        fetch("cifar100", mirror=f"file://{root}")
     with pytest.raises(InputError, match="name: expected one of digits, mnist"):
         fetch("imagenet")
     with pytest.raises(InputError, match=r"clothing1m: expected .* from its owners"):
         fetch("clothing1m")
     assert fetch("digits") == []
+
+
+def test_half_a_file_leaves_nothing(root: Path, site, toy: bytes, monkeypatch) -> None:
+    folder, address = site
+    (folder / "cifar-100-binary.tar.gz").write_bytes(toy[:-1])
+    whole = Quiet.send_header
+    said = {"Content-Length": "5000"}
+    monkeypatch.setattr(Quiet, "send_header", lambda s, k, v: whole(s, k, said.get(k, v)))
+    with pytest.raises(InputError, match=r"got no connection \(ended early\)"):
+        fetch("cifar100", mirror=address)
+    assert list((root / "cifar100").iterdir()) == []
 
 
 def test_only_what_is_missing_is_fetched(root: Path, site, write_idx, monkeypatch) -> None:

@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from adacorr.core.validation import InputError
 from adacorr.data.named import cifar, cifar_n, clothing1m, mnist, modelnet
@@ -19,6 +21,7 @@ Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes so far and the bytes in all (0 when unknown)."""
 
 TIMEOUT = 30  # seconds without an answer
+PIECE = 1 << 20  # bytes between two reports of progress
 
 
 @dataclass(frozen=True)
@@ -108,11 +111,9 @@ def _writable() -> Path:
 def _fetch_file(remote: OfficialFile, folder: Path, progress: Progress | None) -> Path:
     target = folder / remote.file
     record = target.with_name(f"{target.name}.sha256")
-    known = remote.checksum or _recorded(record)
     folder.mkdir(parents=True, exist_ok=True)
-    _download(remote, target, known, progress)
+    digest = _download(remote, target, remote.checksum or _recorded(record), progress)
     if remote.checksum is None:
-        digest = hashlib.sha256(target.read_bytes()).hexdigest()
         with atomic(record) as temporary:
             temporary.write_text(f"{digest}  {target.name}\n", encoding="ascii")
     return target
@@ -127,54 +128,40 @@ def _recorded(record: Path) -> str | None:
 
 def _download(
     remote: OfficialFile, target: Path, known: str | None, progress: Progress | None
-) -> None:
-    try:
-        import pooch
-    except ImportError:
-        raise InputError(
-            "data get: expected the package pooch, got none; pip install 'adacorr[train]'"
-        ) from None
-    import logging
-
-    pooch.get_logger().setLevel(logging.ERROR)  # our own progress says it
+) -> str:
+    """The digest of the file that is now `target`; a wrong one leaves nothing."""
     url = str(remote.url)
-    bar: Any = _Bar(remote.file, progress) if progress else False
-    loader: Any = pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"mirror: expected an address that starts with http, got {url}")
+    kind, _, wanted = (known or "sha256:").partition(":")
+    digest = hashlib.new(kind, usedforsecurity=False)
+    asked = Request(url, headers={"User-Agent": "adacorr"})
     try:
-        pooch.retrieve(
-            url, known_hash=known, fname=target.name, path=target.parent, downloader=loader
-        )
-    except OSError as error:  # requests' errors are OSErrors; their text runs over several lines
+        with urlopen(asked, timeout=TIMEOUT) as answer, atomic(target) as temporary:
+            done, total = 0, int(answer.headers.get("Content-Length") or 0)
+            with open(temporary, "wb") as file:
+                while piece := answer.read(PIECE):
+                    file.write(piece)
+                    digest.update(piece)
+                    done += len(piece)
+                    if progress is not None:
+                        progress(remote.file, done, total)
+            if done < total:
+                raise ConnectionError("ended early")
+            if wanted and digest.hexdigest() != wanted:
+                raise InputError(f"{url}: expected {known}, got a file with another checksum")
+    except (OSError, HTTPException) as error:
         raise InputError(
             f"{url}: expected to fetch {target.name} ({known or 'no published checksum'}), "
             f"got {_reason(error)}"
         ) from error
-    except ValueError as error:
-        raise InputError(f"{url}: expected {known}, got a file with another checksum") from error
+    return digest.hexdigest()
 
 
-def _reason(error: OSError) -> str:
-    answer = getattr(error, "response", None)
-    if answer is not None:
-        return f"HTTP status {answer.status_code}"
-    kind = type(error).__name__
-    if kind in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError"):
-        return f"no connection ({kind})"
-    return error.strerror or kind
-
-
-class _Bar:
-    """What pooch asks of a progress bar."""
-
-    def __init__(self, file: str, tell: Progress) -> None:
-        self._file, self._tell, self._done, self.total = file, tell, 0, 0
-
-    def update(self, n: int) -> None:
-        self._done += n
-        self._tell(self._file, self._done, self.total)
-
-    def reset(self) -> None:
-        self._done = 0
-
-    def close(self) -> None:
-        self._tell(self._file, self._done, self.total)
+def _reason(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return f"HTTP status {error.code}"
+    if isinstance(error, URLError | TimeoutError | ConnectionError | HTTPException):
+        cause = error.reason if isinstance(error, URLError) else error
+        return f"no connection ({' '.join(str(cause).split()) or type(cause).__name__})"
+    return getattr(error, "strerror", None) or type(error).__name__
