@@ -84,6 +84,16 @@ def test_a_second_look_encodes_only_what_is_new(photos, tmp_path):
     assert len(again.labels) == len(first.labels) + 1
 
 
+def test_the_rule_takes_the_models_as_correct_does(texts):
+    made, given, _ = texts
+    found = adacorr.clean(made, given)
+    assert found.judged.all()
+    other = adacorr.correct(given, list(found.by_model.values()))
+    assert other.labels.tolist() == found.labels.tolist()
+    assert other.suspicion is not None
+    np.testing.assert_array_equal(other.suspicion, found.suspicion)
+
+
 def test_the_same_seed_gives_the_same(texts):
     made, given, _ = texts
     a, b = adacorr.clean(made, given), adacorr.clean(made, given)

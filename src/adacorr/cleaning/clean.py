@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from adacorr.cleaning.encoders.encoded import Encoder
 from adacorr.cleaning.encoders.hub import fetches
 from adacorr.cleaning.features import Features, Tick, make_features, silent
-from adacorr.cleaning.folds import Folds, out_of_fold, pooled
+from adacorr.cleaning.folds import Folds, out_of_fold
 from adacorr.cleaning.issues import Issues, find_issues, find_nearness, sentences
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Columns, Samples, digests, given_samples, open_samples
 from adacorr.cleaning.workers import HERE, Workers
 from adacorr.core.answers import Answers, encode_answers
+from adacorr.core.models import mean_of
 from adacorr.core.validation import InputError
 from adacorr.correction.arrays import Correction, correct_codes
 from adacorr.labels import Codec, Encoded
@@ -250,7 +251,7 @@ def judge(
     models = models_for(samples.kind, features.sparse is not None, k)
     parts = out_of_fold(models, features, samples.labels, k, groups, how, folder, tick, engine)
     tick("correcting", 0, 1)
-    mean = pooled(parts)
+    mean = mean_of(parts)
     answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
     found = corrected(samples.labels, mean, judged, answers)
     issues = find_issues(

@@ -233,21 +233,6 @@ def tuned(
     return replace(model, make=partial(model.make, C=best), tuned=False)
 
 
-def pooled(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """(N, K) the models' geometric mean: what one rules out, the others do not bring back.
-
-    >>> pooled([np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]])]).round(2).tolist()
-    [[0.75, 0.25]]
-    """
-    log = np.zeros(parts[0].shape, np.float32)
-    for part in parts:
-        log += np.log(np.maximum(part, FLOOR)) / len(parts)
-    log -= log.max(axis=1, keepdims=True)
-    p = np.exp(log, out=log)
-    p /= p.sum(axis=1, keepdims=True)
-    return p
-
-
 @dataclass
 class _Work:
     """The predictions under way: arrays per repeat and model, and which folds are in them."""

@@ -27,11 +27,12 @@ from adacorr.cleaning.features import (
     array_there,
     picked,
 )
-from adacorr.cleaning.folds import bounded, fit_all, pooled, tuned
+from adacorr.cleaning.folds import bounded, fit_all, tuned
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import read_settings, trusted
 from adacorr.cleaning.samples import Kind, digests, open_samples, values_table
 from adacorr.cleaning.workers import HERE
+from adacorr.core.models import mean_of
 from adacorr.core.sampling import sample_rows
 from adacorr.core.validation import InputError
 from adacorr.data import load
@@ -83,7 +84,7 @@ def judge_of(run: Run, named: str | None = None) -> Callable[[Any], NDArray[np.f
     def judge(content: Any) -> NDArray[np.float32]:
         found = encoder.encode(content)
         new = Views(reduce(found.dense), found.sparse, features.n_words)
-        p = pooled(fitted(new))
+        p = mean_of(fitted(new))
         p[~found.readable] = shares
         return p
 
