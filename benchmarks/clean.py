@@ -371,8 +371,8 @@ def goals(found: dict[str, list[Record]]) -> list[str]:
         f"least on {least} ({leads[least]:+.3f}). {verdict(leads, behind, '.3f')}",
         f"- With 50 answers ahead of both in right labels. "
         f"{verdict(gains, {n: 100 * g for n, g in gains.items() if g <= 0}, '+.1f')}",
-        f"- Never below the given labels by more than {100 * LOST:.1f} points, without answers or with "
-        f"50. {verdict(lost, {n: 100 * v for n, v in lost.items() if v > LOST}, '.1f')}",
+        f"- Never below the given labels by more than {100 * LOST:.1f} points, with no "
+        f"answers or 50. {verdict(lost, {n: 100 * v for n, v in lost.items() if v > LOST}, '.1f')}",
         f"- At most {SLOWER} times the CPU time of the features and models alone. "
         f"{verdict(slow, {n: v for n, v in slow.items() if v > SLOWER}, '.2f')}",
         f"- Not run: {', '.join(sorted(set(CASES) - set(found))) or 'none of the sets'}.",
