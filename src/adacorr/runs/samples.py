@@ -19,6 +19,7 @@ from adacorr.data.images import LazyImages, decode
 from adacorr.data.named.catalog import CATALOG
 from adacorr.data.previews import picture
 from adacorr.runs.reader import RunData, clean_lines, clean_text
+from adacorr.runs.telling import Known, telling_features
 from adacorr.tables.remote import is_url
 from adacorr.tables.sources import files_behind
 
@@ -92,8 +93,15 @@ def _opener(
         return _pictures(source, settings, names, side), note if changed else None
     if data.kind == "correct" or (kind in ("text", "values") and is_table(source)):
         ids = names.ids if changed else None
-        return _table_rows(source, settings, wanted, ids), note if changed else None
-    return _dataset_rows(source, settings, names, side), note if changed else None
+        known = None if changed else _known(data)
+        return _table_rows(source, settings, wanted, ids, known), note if changed else None
+    known = None if changed else _known(data)
+    return _dataset_rows(source, settings, names, side, known), note if changed else None
+
+
+def _known(data: RunData) -> Known:
+    pairs = [(batch.index, batch.given) for batch in data.batches()]
+    return Known.some(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
 
 
 def _changed(source: str, digest: object) -> bool:
@@ -158,6 +166,7 @@ def _table_rows(
     settings: dict[str, Any],
     wanted: NDArray[np.int64],
     ids: dict[int, str] | None,
+    known: Known | None,
 ) -> Callable[[int], Preview]:
     from adacorr.runs.table_rows import TableRows
 
@@ -173,6 +182,7 @@ def _table_rows(
         {name for name in hidden if isinstance(name, str)},
         ids=ids,
         id_column=key if isinstance(key, str) else None,
+        known=known,
     )
     return lambda index: Preview(None, rows.get(index))
 
@@ -182,10 +192,12 @@ def _dataset_rows(
     settings: dict[str, Any],
     names: _Names,
     side: int,
+    known: Known | None,
 ) -> Callable[[int], Preview]:
     dataset = open_source(settings)
     if dataset is None:
         raise InputError(f"the run's data cannot be opened ({clean_text(source, 200)}).")
+    first = _telling(dataset, known)
     by_id = {} if dataset.ids is None else {str(name): i for i, name in enumerate(dataset.ids)}
 
     def show(index: int) -> Preview:
@@ -197,9 +209,23 @@ def _dataset_rows(
             return Preview()
         if name is not None and _other_content(dataset, place, names.contents.get(index)):
             return Preview(None, {"sample": name, "note": "changed since the run"})
-        return preview(dataset, place, side)
+        seen = preview(dataset, place, side)
+        if seen.image is not None or not first:
+            return seen
+        shown = {key: seen.fields[key] for key in ("sample", *first) if key in seen.fields}
+        return Preview(None, shown)
 
     return show
+
+
+def _telling(dataset: Dataset, known: Known | None) -> list[str]:
+    """Columns of a table of features, the most telling ones first; empty for other samples."""
+    names, features = dataset.feature_names, dataset.features
+    if known is None or names is None or not isinstance(features, np.ndarray):
+        return []
+    if features.ndim != 2 or not len(known.rows) or known.rows[-1] >= len(dataset):
+        return []
+    return telling_features(names, features[known.rows], known)
 
 
 def _other_content(dataset: Dataset, place: int, content: str | None) -> bool:

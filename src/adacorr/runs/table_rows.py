@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.validation import InputError
+from adacorr.runs.telling import Known, most_telling
 from adacorr.tables.arrow import compute, from_numpy, to_numpy
 from adacorr.tables.sources import Source, open_sources
 
@@ -39,6 +40,7 @@ class TableRows:
     hidden : columns to leave out: the labels and probabilities, which the page shows by itself.
     ids, id_column : the names of the wanted rows by row number, and the column that holds them:
         rows are then found by name, wherever they stand now, once all have been looked at.
+    known : classes of some rows: the columns that tell most about them are shown, these first.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class TableRows:
         *,
         ids: Mapping[int, str] | None = None,
         id_column: str | None = None,
+        known: Known | None = None,
     ) -> None:
         self._wanted = np.unique(wanted)
         self._names = [(ids or {}).get(row, "") for row in self._wanted.tolist()]
@@ -61,7 +64,12 @@ class TableRows:
         self._changed = Condition()
         self._file = tempfile.TemporaryFile(prefix="adacorr-rows-")  # noqa: SIM115
         sources = open_sources(path)
-        self._columns = _shown_columns(sources[0].types, hidden)
+        readable = [
+            n for n, kind in sources[0].types.items() if _readable(kind) and n not in hidden
+        ]
+        if known is not None:
+            readable = most_telling(sources, readable, known)
+        self._columns = readable[:MAX_COLUMNS]
         if self._key is not None and self._key not in sources[0].types:
             raise InputError(f"{path}: expected a column {self._key!r} as in the run, got none")
         Thread(target=self._gather, args=(sources,), daemon=True).start()
@@ -134,12 +142,6 @@ class TableRows:
     @property
     def _length(self) -> int:
         return TEXT_LENGTH if len(self._wanted) <= _MANY_ROWS else SHORT_TEXT_LENGTH
-
-
-def _shown_columns(types: Mapping[str, pa.DataType], hidden: Collection[str]) -> list[str]:
-    """The first columns that a person can read."""
-    shown = [name for name in types if name not in hidden and _readable(types[name])]
-    return shown[:MAX_COLUMNS]
 
 
 def _readable(kind: pa.DataType) -> bool:
