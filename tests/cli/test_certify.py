@@ -77,7 +77,7 @@ def test_all_rows_answered_leave_nothing_to_ask(run_cli, animals):
 def test_a_run_without_answers_is_one_line(run_cli, animals):
     code, _, err = run_cli("certify", "run")
     assert code == 2
-    assert "expected answers given on the review page (or --verified FILE), got none" in err
+    assert "expected answers given on the review page (or imported, or --verified FILE), got" in err
     code, _, err = run_cli("certify", "run", "--verified", "answers.csv", "--target", "2")
     assert code == 2
     assert "--target: expected a number" in err
@@ -88,7 +88,7 @@ def test_answers_of_the_review_page_count(run_cli, animals):
     with closing(store), open("answers.csv", newline="") as file:
         from adacorr.review.answers import AnswerLog, Said
 
-        log = AnswerLog(store, data.n)
+        log = AnswerLog(store, data)
         for row in csv.DictReader(file):
             log.add(Said(int(row["row"]), ("cat", "dog").index(row["label"]), "Ann"))
     assert run_cli("certify", "run", "--quiet")[0] == 0

@@ -96,7 +96,7 @@ def test_answers_of_people_are_kept_and_the_run_is_certified(run_cli, tmp_path):
     assert "answers chose" in Run.open(second).config()["rule"]["sentence"]
 
     data, store = open_review(Run.open(first))
-    log = AnswerLog(store, data.n)
+    log = AnswerLog(store, data)
     for row in range(30):
         log.add(Said(row, int(truth[row]), "Ann"))
     store.close()

@@ -206,7 +206,13 @@ def test_arrays(problem, tmp_path, kind):
     np.testing.assert_array_equal(fixed, expected.labels)
     correct_table(sources, tmp_path / "o.parquet", columns=columns, settings=TableSettings(0.9))
     table = pq.read_table(tmp_path / "o.parquet")
-    assert table.column_names == ["label", "adacorr_label", "adacorr_ratio", "adacorr_flipped"]
+    assert table.column_names == [
+        "label",
+        "adacorr_label",
+        "adacorr_ratio",
+        "adacorr_flipped",
+        "adacorr_decided_by",
+    ]
     np.testing.assert_array_equal(table["adacorr_ratio"].to_numpy(), expected.ratio)
 
 

@@ -64,7 +64,7 @@ def outcome(run: Path, open_store: Callable) -> dict[str, bytes]:
     opened = Run.open(run)
     data, store = RunData.open(opened), open_store(opened)
     try:
-        labels = pa.Table.from_batches(final_labels(data, store, "accept"))
+        labels = final_labels(data, store, "accept")
     finally:
         store.close()
     probs = data.pred_probs
@@ -73,7 +73,7 @@ def outcome(run: Path, open_store: Callable) -> dict[str, bytes]:
     X = np.random.default_rng(0).random((20, 64)).astype(np.float32) * 16
     predicted = load_model(opened).predict_proba(X.reshape(20, 8, 8, 1))
     return {
-        "labels": repr(labels.to_pydict()).encode(),
+        "labels": repr((labels.labels.tolist(), labels.decided_by.tolist())).encode(),
         "probs": probs[:].tobytes(),
         "predicted": predicted.tobytes(),
     }

@@ -35,7 +35,7 @@ def open_store() -> Callable[[Run], Store]:
 
 @pytest.fixture
 def open_answers(open_store: Callable[[Run], Store]) -> Callable[[Run], AnswerLog]:
-    return lambda run: AnswerLog(open_store(run), RunData.open(run).n)
+    return lambda run: AnswerLog(open_store(run), RunData.open(run))
 
 
 class Visitor(httpx.Client):

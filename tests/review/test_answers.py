@@ -37,7 +37,7 @@ def test_an_unfinished_answer_is_not_there_and_a_finished_one_is(make_run, open_
         "import os, sys; from adacorr.review import open_review\n"
         "from adacorr.review.answers import AnswerLog, Said\n"
         "from adacorr.runs.directory import Run\n"
-        "data, store = open_review(Run.open(sys.argv[1])); log = AnswerLog(store, data.n)\n"
+        "data, store = open_review(Run.open(sys.argv[1])); log = AnswerLog(store, data)\n"
         "log.add(Said(1, 2, 'Ann'))\n"
         "writing = store.write()\n"
         'writing.__enter__().execute("INSERT INTO answer (row, label, blind, note, '
@@ -91,6 +91,6 @@ def test_an_older_database_gets_the_table(make_run, open_store):
         db.execute("DROP TABLE answer")
         db.execute("PRAGMA user_version = 2")
     db.close()
-    log = AnswerLog(open_store(run), RunData.open(run).n)
+    log = AnswerLog(open_store(run), RunData.open(run))
     log.add(Said(0, 0, "Ann"))
     assert len(log.standing()) == 1

@@ -1,6 +1,8 @@
 import threading
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
@@ -316,7 +318,31 @@ def test_export_downloads(opened):
 def test_a_sample_is_found_by_its_index(opened):
     desk, client = opened
     number = int(desk.flips.index[3])
-    assert client.get(f"{client.api}/find?sample={number}").json()["flip"] == 3
+    assert client.get(f"{client.api}/find?text={number}").json()["item"]["flip"] == 3
     kept = next(n for n in range(300) if n not in set(desk.flips.index.tolist()))
-    assert client.get(f"{client.api}/find?sample={kept}").status_code == 404
-    assert client.get(f"{client.api}/find?sample=x").status_code == 422
+    assert client.get(f"{client.api}/find?text={kept}").status_code == 404
+    asked = client.get(f"{client.api}/find?text={kept}&among=questions").json()
+    assert asked["item"] == {"row": kept, "sample": kept}
+    assert client.get(f"{client.api}/find?text=x&among=all").status_code == 422
+    assert "nothing found" in client.get(f"{client.api}/find?text=%20x").json()["detail"]
+
+
+def test_a_sample_is_found_by_its_id_and_by_a_text_in_it(make_run, tmp_path):
+    names = ["a/Café.png", "b/cafe 2.png", "b/Café.png.png", "z/last.png"] * 30
+    names = [f"{i}/{name}" if i > 3 else name for i, name in enumerate(names)]
+    rows = "".join(f"c,{name},hay {'NEEDLE' if i in (5, 70) else ''} {i}\n"
+                   for i, name in enumerate(names))  # fmt: skip
+    (tmp_path / "t.csv").write_text(f"label,id,text\n{rows}", encoding="utf-8")
+    run = make_run(n=120, data={"source": str(tmp_path / "t.csv")})
+    table = pq.read_table(run.file("labels.parquet")).append_column("id", pa.array(names))
+    pq.write_table(table, run.file("labels.parquet"))
+    text = run.file("config.toml").read_text().replace("[run]", '[run]\nkind = "correct"', 1)
+    run.file("config.toml").write_text(text)
+    desk = Desk.open(RunData.open(run), run.file(DATABASE))
+    assert desk.search.find("A/CAFÉ.PNG").tolist() == [0]  # the whole name, not those with it
+    assert desk.search.find("a/café.pn").tolist() == list(range(0, 120, 4))
+    assert desk.search.find("needle").tolist() == [5, 70]
+    assert desk.search.find("nowhere").tolist() == []
+    assert desk.find("needle", "questions", -1) == {"item": {"row": 5, "sample": 5}, "found": 2}
+    assert desk.find("needle", "questions", 5)["item"]["row"] == 70
+    assert desk.find("needle", "questions", 70)["item"]["row"] == 5

@@ -468,9 +468,9 @@ def test_from_questions_to_applied_labels_and_certificate(
     assert sum(not one.blind for one in log) == 1
     table = pq.read_table(tmp_path / "labels.parquet").to_pydict()
     for row, label in said.items():
-        assert table["label_index"][row] == label
-        assert table["decision"][row] == "answered"
-    assert len(table["label"]) == 400
+        assert table["adacorr_label"][row] == run.class_names()[label]
+        assert table["adacorr_decided_by"][row] == "answers"
+    assert len(table["adacorr_label"]) == 400
     certificate = json.loads((run.path / "certificate.json").read_text())
     assert certificate["sentence"].lower() in sentence.lower()
     assert certificate["certificate"]["answers"] == len(said) + 1

@@ -20,6 +20,15 @@ def reviewed(make_run):
     return run, data, store
 
 
+def exported(data, store, path, unreviewed="keep"):
+    export(data, store, path, unreviewed)
+    return pq.read_table(path)
+
+
+def codes(run, table, column="adacorr_label"):
+    return [run.class_names().index(name) for name in table[column].to_pylist()]
+
+
 def expected(run, store, unreviewed):
     """The rule in plain words, row by row."""
     rows = pq.read_table(run.file("labels.parquet")).to_pylist()
@@ -46,27 +55,28 @@ def test_the_data_that_the_run_came_from_are_never_overwritten(make_run, tmp_pat
 def test_parquet_equals_the_decisions(reviewed, tmp_path, unreviewed):
     run, data, store = reviewed
     before = run.file("labels.parquet").read_bytes()
-    table = pq.read_table(export(data, store, tmp_path / "final.parquet", unreviewed))
-    assert table["label_index"].to_pylist() == expected(run, store, unreviewed)
-    names = run.class_names()
-    assert table["label"].to_pylist() == [names[c] for c in table["label_index"].to_pylist()]
+    table = exported(data, store, tmp_path / "final.parquet", unreviewed)
+    assert codes(run, table) == expected(run, store, unreviewed)
     source = pq.read_table(run.file("labels.parquet"))
-    assert table["given_index"].to_pylist() == source["given"].to_pylist()
+    assert codes(run, table, "adacorr_given") == source["given"].to_pylist()
+    assert table["adacorr_row"].to_pylist() == source["index"].to_pylist()
     first_rows = store.flips.row[:5].tolist()
-    decided = [table["decision"][row].as_py() for row in first_rows]
+    decided = [table["adacorr_decision"][row].as_py() for row in first_rows]
     assert decided == ["accepted", "rejected", "other", "unreviewed", "unreviewed"]
-    people = [table["reviewer"][row].as_py() for row in first_rows]
-    assert people == ["Ann", "Ann", "Bob", "Bob", None]
+    people = [table["adacorr_decided_by"][row].as_py() for row in first_rows]
+    rule = "rule" if unreviewed == "accept" else "given"
+    assert people == ["Ann", "Ann", "Bob", rule, rule]
     assert run.file("labels.parquet").read_bytes() == before
 
 
 def test_csv_holds_the_same(reviewed, tmp_path):
     run, data, store = reviewed
-    path = export(data, store, tmp_path / "final.csv")
+    path = tmp_path / "final.csv"
+    export(data, store, path)
     with open(path, newline="", encoding="utf-8") as handle:
         rows = list(csv.DictReader(handle))
-    assert [int(row["label_index"]) for row in rows] == expected(run, store, "keep")
-    assert {row["label"] for row in rows} <= set(run.class_names())
+    names = run.class_names()
+    assert [names.index(row["adacorr_label"]) for row in rows] == expected(run, store, "keep")
 
 
 def test_several_batches(make_run, tmp_path):
@@ -74,9 +84,9 @@ def test_several_batches(make_run, tmp_path):
     data, store = open_review(run)
     last = len(store.flips) - 1
     store.decide([SignOff(last, "accept")], "Ann")
-    table = pq.read_table(export(data, store, tmp_path / "final.parquet"))
+    table = exported(data, store, tmp_path / "final.parquet")
     source = pq.read_table(run.file("labels.parquet"))
-    changed = np.flatnonzero(table["label_index"].to_numpy() != source["given"].to_numpy())
+    changed = np.flatnonzero(np.array(codes(run, table)) != source["given"].to_numpy())
     assert changed.tolist() == [int(store.flips.row[last])]
 
 
@@ -91,8 +101,8 @@ def test_the_given_labels_are_never_overwritten(reviewed):
 def test_zero_flips(make_run, tmp_path):
     run = make_run(flips=False)
     data, store = open_review(run)
-    table = pq.read_table(export(data, store, tmp_path / "final.parquet", "accept"))
-    assert set(table["decision"].to_pylist()) == {"unchanged"}
+    table = exported(data, store, tmp_path / "final.parquet", "accept")
+    assert set(table["adacorr_decision"].to_pylist()) == {"unchanged"}
 
 
 @pytest.mark.parametrize("unreviewed", ["keep", "accept"])
@@ -102,8 +112,8 @@ def test_a_withheld_change_is_applied_only_when_accepted(make_run, tmp_path, unr
     flips = store.flips
     first, second, *rest = np.flatnonzero(flips.withheld).tolist()
     store.decide([SignOff(first, "accept"), SignOff(second, "reject")], "Ann")
-    table = pq.read_table(export(data, store, tmp_path / "final.parquet", unreviewed))
-    label = table["label_index"].to_numpy()[flips.row]
+    table = exported(data, store, tmp_path / "final.parquet", unreviewed)
+    label = np.array(codes(run, table))[flips.row]
     assert label[first] == flips.proposed[first]
     assert (label[[second, *rest]] == flips.given[[second, *rest]]).all()
     made = ~flips.withheld & ~flips.suspect

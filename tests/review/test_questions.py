@@ -1,5 +1,7 @@
 """Questions: the order of adacorr.ask, double answers, and what the answers would do."""
 
+import csv
+import io
 import json
 import threading
 import time
@@ -17,12 +19,13 @@ from adacorr.core.certify import Tally, certify
 from adacorr.core.validation import InputError
 from adacorr.report.certificate import fingerprint
 from adacorr.review import answers_of
-from adacorr.review.answers import Said, as_answers
+from adacorr.review.answers import Said, as_answers, brought, brought_by
 from adacorr.review.app import Desk, create_app
 from adacorr.review.export import applied_labels, export
 from adacorr.review.guard import Guard
 from adacorr.review.questions import AGAIN, Analyst, Outlook, Questions, outlook_of, plan
 from adacorr.review.server import DATABASE
+from adacorr.runs.imports import FILE
 from adacorr.runs.reader import RunData
 
 BASE = "http://127.0.0.1:8350"
@@ -117,8 +120,12 @@ def test_answers_change_the_outlook_and_are_applied(opened):
     done = client.post(f"{client.api}/apply", json={"reviewer": "Ann"}).json()
     assert done["status"]["applied"]
     table = pq.read_table(desk.data.run.file("final-labels.parquet")).to_pydict()
-    assert table["label_index"] == labels.tolist()
-    assert table["decision"].count("answered") == 28  # three of 31 were asked again, one unsure
+    names = desk.data.run.class_names()
+    assert [names.index(name) for name in table["adacorr_label"]] == labels.tolist()
+    assert applied_labels(desk.data).tolist() == labels.tolist()
+    assert (
+        table["adacorr_decided_by"].count("answers") == 28
+    )  # three of 31 were asked again, one unsure
     told = json.loads(desk.data.run.file("certificate.json").read_text())
     assert told["certificate"]["counted"] == certificate.counted
     assert told["data"]["fingerprint"] == fingerprint(desk.data)
@@ -136,7 +143,7 @@ def test_applied_labels_are_in_every_export_of_the_run(opened, tmp_path):
         (item, *_) = client.get(f"{client.api}/questions?client=a&reviewer=Ann").json()
         answer(client, item["row"], int(truth[item["row"]]))
     client.post(f"{client.api}/apply", json={"reviewer": "Ann"})
-    applied = pq.read_table(desk.data.run.file("final-labels.parquet"))["label_index"].to_numpy()
+    applied = applied_labels(desk.data)
     assert (applied != desk.interview.rows.given).sum() > 30
     later = int(np.flatnonzero(applied != desk.interview.rows.given)[-1])
     flip = desk.flips.find(later)
@@ -146,9 +153,11 @@ def test_applied_labels_are_in_every_export_of_the_run(opened, tmp_path):
     expected = applied.copy()
     expected[later] = desk.interview.rows.given[later]
 
-    whole = pq.read_table(export(desk.data, desk.store, tmp_path / "labels.parquet"))
-    assert whole["label_index"].to_pylist() == expected.tolist()
-    words = whole["decision"].to_pylist()
+    export(desk.data, desk.store, tmp_path / "labels.parquet")
+    whole, names = pq.read_table(tmp_path / "labels.parquet"), desk.data.run.class_names()
+    assert [names.index(name) for name in whole["adacorr_label"].to_pylist()] == expected.tolist()
+    words = whole["adacorr_decision"].to_pylist()
+    assert whole["adacorr_decided_by"][later].as_py() == "Bob"
     assert words[later] == "rejected"
     assert words.count("rule") + words.count("answered") > 30
     desk.store.close()
@@ -160,7 +169,9 @@ def test_applied_labels_are_in_every_export_of_the_run(opened, tmp_path):
 def test_applied_labels_of_another_run_are_refused(opened):
     desk, _ = opened(n=400)
     path = desk.data.run.file("final-labels.parquet")
-    other = pa.table({"given_index": [0] * 400, "label_index": [1] * 400})
+    names = desk.data.run.class_names()
+    columns = {"adacorr_row": range(400), "adacorr_given": names[:1] * 400}
+    other = pa.table({**columns, "adacorr_label": names[1:2] * 400})
     pq.write_table(other, path)
     with pytest.raises(InputError, match="expected labels of this run, got others"):
         applied_labels(desk.data)
@@ -205,9 +216,63 @@ def test_answers_are_in_the_export(opened):
     desk, client = opened()
     row = next(r for r in range(desk.data.n) if desk.flips.find(r) is None)
     other = (int(desk.interview.rows.given[row]) + 1) % 4
-    answer(client, row, other)
-    text = client.get(f"{client.api}/export?format=csv").text.splitlines()[1 + row]
-    assert f',{other},"answered","Ann"' in text
+    answer(client, row, other, note="blurred")
+    text = client.get(f"{client.api}/export?format=csv").text
+    found = list(csv.DictReader(io.StringIO(text)))[row]
+    assert found["adacorr_label"] == desk.names[other]
+    assert found["adacorr_decision"] == "answered"
+    assert found["adacorr_decided_by"] == "Ann"
+    assert found["adacorr_note"] == "Ann: blurred"
+
+
+def test_a_note_on_a_decision_is_kept_and_exported(opened):
+    desk, client = opened()
+    said = {"flip": 3, "choice": "reject", "note": "a wolf"}
+    client.post(f"{client.api}/decide", json={"reviewer": "Bob", "decisions": [said]})
+    text = client.get(f"{client.api}/export?format=csv").text
+    found = list(csv.DictReader(io.StringIO(text)))[int(desk.flips.row[3])]
+    assert found["adacorr_note"] == "Bob: a wolf"
+    client.post(f"{client.api}/undo", json={"reviewer": "Bob"})
+    assert "a wolf" not in client.get(f"{client.api}/export?format=csv").text
+
+
+def test_imported_answers_are_on_the_page_and_in_the_certificate(make_run):
+    """As those of one more person: counted, compared, not asked again, taken back by nobody."""
+    run = make_run(n=400)
+    data = RunData.open(run)
+    first = plan(np.concatenate([b.given for b in data.batches()]), data.pred_probs)[:30]
+    truth = pq.read_table(run.file("labels.parquet"))["truth"].to_numpy()
+    names = run.class_names()
+    lines = [f"{row},{names[truth[row]]}" for row in first[:29].tolist()]
+    run.file(FILE).write_text("\n".join(["row,label", *lines, f"{first[29]},cannot tell\n"]))
+    desk = Desk.open(RunData.open(run), run.file(DATABASE))
+    panel = desk.interview
+    (item, *_) = panel.ask("a", ("Ann", "x"), 1)
+    assert item["row"] not in first
+    panel.answer(Said(int(first[0]), int(truth[first[0]]), "Ann", "x"))
+    panel.answer(Said(int(first[1]), int(truth[first[1]] + 1) % 4, "Ann", "x"))
+    panel.analyst.wait(120)
+    status = panel.status()
+    assert status["answers"] == 30
+    assert status["cannot_tell"] == 2  # one said so, and of one people disagree
+    assert "2 rows were answered by several people, 1 alike" in status["agreement"][0]
+    assert panel.undo("answers", "import") is None
+    panel.apply()
+    told = json.loads(run.file("certificate.json").read_text())
+    assert told["certificate"]["answers"] == 30
+    assert told["answers_by"]["people outside of the page"].startswith("30, imported 2")
+    assert told["answers_by"]["Ann"].startswith("2, ")
+
+
+def test_answers_that_a_run_was_corrected_with_are_counted_on_its_page(make_run):
+    run = make_run(n=400)
+    columns = pq.read_table(run.file("labels.parquet"))
+    by = ["answers" if row < 5 else "given" for row in range(400)]
+    pq.write_table(columns.append_column("decided_by", pa.array(by)), run.file("labels.parquet"))
+    data = RunData.open(run)
+    found = [(one.row, one.label) for one in brought(data)]
+    assert found == list(enumerate(columns["corrected"].to_pylist()[:5]))
+    assert brought_by(data, brought(data)) == {"people outside of the page": "5, with the run"}
 
 
 def test_odd_answers_are_refused(opened):

@@ -71,7 +71,7 @@ def test_a_kill_loses_no_confirmed_decision(make_run, serve, open_store, tmp_pat
     store.close()
     done = adacorr("review", run.path, "--export", tmp_path / "final.parquet")
     assert done.returncode == 0, done.stderr
-    decisions = pq.read_table(tmp_path / "final.parquet")["decision"].to_pylist()
+    decisions = pq.read_table(tmp_path / "final.parquet")["adacorr_decision"].to_pylist()
     assert decisions.count("accepted") == 25
 
 

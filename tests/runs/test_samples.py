@@ -95,7 +95,7 @@ def test_rows_keep_their_number_and_name(tmp_path, options):
     export(data, store, tmp_path / "final.csv")
     with open(tmp_path / "final.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(int(row["index"]), row["id"]) for row in rows] == list(
+    assert [(int(row["adacorr_row"]), row["adacorr_id"]) for row in rows] == list(
         zip(batch.index.tolist(), batch.id, strict=True)
     )
 

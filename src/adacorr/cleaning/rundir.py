@@ -128,6 +128,7 @@ def _columns(cleaned: Cleaned) -> dict[str, Any]:
         "truth": samples.truth,
         "id": samples.ids,
         "content": _contents(samples),
+        "decided_by": found.decided_by,
         "alternative": None if found.alternative is None else code(found.alternative),
     }
     columns |= {name: value for name, value in optional.items() if value is not None}

@@ -31,7 +31,8 @@ def certify(
         A run directory, from `adacorr correct --run-dir`, `adacorr clean` or `adacorr fit`.
     verified
         Answers as a CSV or parquet file with columns row (or id) and label, or another run on the
-        same data whose review page was used. Default: the answers given on the run's review page.
+        same data whose review page was used. Default: the answers given on the run's review page,
+        and those of `adacorr import`.
     target
         Say how many further answers show that at most this share of all labels is wrong.
     seed
@@ -84,23 +85,34 @@ def _from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any], list
 
 
 def _from_review(data: RunData) -> tuple[Answers, dict[str, Any], list[str]]:
-    """The answers and decisions given on the run's review page, and who gave them when."""
+    """What was answered and decided on the run's review page or imported, by whom and when."""
     from contextlib import closing
 
     from adacorr.core.validation import InputError
     from adacorr.review import open_review
-    from adacorr.review.answers import AnswerLog, agreement_of, as_answers
+    from adacorr.review.answers import (
+        AnswerLog,
+        agreement_of,
+        as_answers,
+        brought,
+        brought_by,
+        settled,
+    )
     from adacorr.review.answers import verified as said
     from adacorr.review.server import DATABASE
 
-    path, answers, people, agreed = data.run.file(DATABASE), as_answers({}), {}, []
+    path, agreed = data.run.file(DATABASE), []
     if path.is_file():
         _, store = open_review(data.run)
         with closing(store):
-            log = AnswerLog(store, data.n)
+            log = AnswerLog(store, data)
             answers, people, agreed = as_answers(said(log)), log.people(), agreement_of(log)
+    else:
+        came = brought(data)
+        answers, people = as_answers(settled(came)), brought_by(data, came)
     if not answers:
         raise InputError(
-            f"{path}: expected answers given on the review page (or --verified FILE), got none"
+            f"{path}: expected answers given on the review page (or imported, or --verified FILE), "
+            "got none"
         )
     return answers, people, agreed

@@ -85,30 +85,21 @@ def _final(data: RunData) -> Final | None:
     from adacorr.runs.imports import kept_answers
     from adacorr.runs.outcome import Final
 
-    reviewed, imported = _reviewed(data), kept_answers(data)
-    return Final.with_answers(data, reviewed, imported) if imported else reviewed
+    reviewed = _reviewed(data)
+    if reviewed is None and (imported := kept_answers(data)):
+        return Final.with_answers(data, imported)
+    return reviewed
 
 
 def _reviewed(data: RunData) -> Final | None:
     """The labels after people's decisions, where the run was reviewed; else None."""
     if not data.run.file("review.sqlite").is_file():
         return None
-    import numpy as np
-
     from adacorr.review import open_review
     from adacorr.review.export import final_labels
-    from adacorr.runs.outcome import Final
 
     opened, store = open_review(data.run)
     try:
-        labels, deciders = [], []
-        for batch in final_labels(opened, store, "accept"):
-            label = batch.column("label_index").to_numpy()
-            given = batch.column("given_index").to_numpy()
-            rule = np.where(label != given, "rule", "given")
-            people = batch.column("reviewer").to_pylist()
-            labels.append(label)
-            deciders += [name or by for name, by in zip(people, rule.tolist(), strict=True)]
+        return final_labels(opened, store, "accept")
     finally:
         store.close()
-    return Final(np.concatenate(labels), np.array(deciders, dtype=object))

@@ -63,7 +63,7 @@ def review(
     outputs.check(export, *files_of(run))
     data, store = open_review(Run.open(run))
     try:
-        path, counts = write(data, store, export, unreviewed), decisions(store)
+        note, counts = write(data, store, export, unreviewed), decisions(store)
         applied = applied_labels(data) is not None
     finally:
         store.close()
@@ -74,4 +74,5 @@ def review(
     )  # fmt: skip
     told = ", ".join(f"{n:,} {name}" for name, n in counts.items())
     more = f" ({kept})" if counts["unreviewed"] else ""
-    printing.result({"export": str(path), **counts}, [str(path), f"changes: {told}{more}"])
+    lines = [str(export), f"changes: {told}{more}", *([note] if note else [])]
+    printing.result({"export": str(export), **counts}, lines)

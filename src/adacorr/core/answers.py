@@ -15,6 +15,8 @@ from adacorr.labels import Codec
 
 CANNOT_TELL = "cannot tell"
 """The answer of a person who looked and could not decide."""
+DECIDERS = ("given", "rule", "answers")
+"""Whose word a label is."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ class Answers:
         """Those on the chosen rows; `chosen` has an entry for each row there is."""
         here = chosen[self.rows]
         return Answers(self.rows[here], self.codes[here])
+
+    def deciders(self, flipped: NDArray[np.bool_], first_row: int = 0) -> NDArray[np.int64]:
+        """Places in `DECIDERS`; `flipped` starts at row `first_row`."""
+        by, known = flipped.astype(np.int64), self.definite
+        by[known.between(first_row, first_row + len(flipped)).rows - first_row] = 2
+        return by
 
     def applied(self, codes: NDArray[np.int64], first_row: int = 0) -> NDArray[np.int64]:
         """Labels with the verified ones in place; `codes` starts at row `first_row`."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.answers import Answers, encode_answers
+from adacorr.core.answers import DECIDERS, Answers, encode_answers
 from adacorr.core.auto import AutoRule, fit_auto
 from adacorr.core.certify import Certificate, tallied
 from adacorr.core.informed import Answered, InformedRule, inform, proved
@@ -67,6 +67,7 @@ class Correction:
     noise_rate_interval : (low, high), which the data do not exclude.
     readings : the explanations of the labels that fit, the one in force first.
     certificate : what the answers of `verified` prove; None without answers.
+    decided_by : with answers, whose word each label is: "given", "rule" or "answers".
     T : under "auto", the estimated (or given) transition matrix, where noise depends on the class.
     annotators : where several people labelled: who is how good; empty otherwise.
     note : what the rule found, in plain words.
@@ -89,6 +90,7 @@ class Correction:
     noise_rate_interval: tuple[float, float] | None = None
     readings: tuple[Reading, ...] = ()
     certificate: Certificate | None = None
+    decided_by: NDArray[np.str_] | None = None
     T: NDArray[np.float64] | None = None
     annotators: tuple[Annotator, ...] = ()
     note: str = ""
@@ -306,6 +308,7 @@ def _with_proof(
     return replace(
         result,
         certificate=certificate,
+        decided_by=np.array(DECIDERS)[answers.deciders(result.flipped)],
         noise_rate_interval=certificate.wrong_before,
         expected_wrong_flips_interval=certificate.wrong_changes_between,
     )

@@ -52,8 +52,9 @@ def correct_frame(
     Returns
     -------
     A new frame with all columns of `frame` and ``adacorr_label``, ``adacorr_ratio``,
-    ``adacorr_flipped``, under "auto" ``adacorr_confidence`` and ``adacorr_suspicion`` (P(the given
-    label is wrong)), and with `max_flip_error` ``adacorr_review``: changes that were withheld.
+    ``adacorr_flipped``, under "auto" ``adacorr_confidence``, ``adacorr_suspicion`` (P(the given
+    label is wrong)) and ``adacorr_alternative`` (what may be right instead), and with
+    `max_flip_error` ``adacorr_review``: changes that were withheld.
     With several annotators ``adacorr_majority`` is what most of them say.
 
     Examples
@@ -93,6 +94,8 @@ def correct_frame(
         added["adacorr_confidence"] = result.confidence
     if isinstance(delta, str):
         added["adacorr_suspicion"] = result.suspicion
+        assert result.alternative is not None
+        added["adacorr_alternative"] = codec.decode(result.alternative)
     if result.to_review is not None:
         added["adacorr_review"] = result.to_review
     if len(names) > 1:

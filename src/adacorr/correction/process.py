@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.annotators import Quality
-from adacorr.core.answers import Answers
+from adacorr.core.answers import DECIDERS, Answers
 from adacorr.core.certify import Tally, tallied
 from adacorr.core.lrt import Decision, Rule
 from adacorr.core.readings import WrongChanges
@@ -244,6 +244,8 @@ def correct_batch(
     if plan.typed:
         columns |= _typed(batch, place, read, plan)
     columns |= _new_columns(columns.get(plan.layout.label), batch, plan, codes, decision)
+    by = (plan.answers or Answers.of([], [])).deciders(decision.flipped, first_row)
+    columns["adacorr_decided_by"] = pa.array(DECIDERS).take(from_numpy(by))
     return Corrected(pa.record_batch(columns), codes, f, decision, tally, quality, said)
 
 
@@ -266,8 +268,8 @@ def _new_columns(
 ) -> dict[str, pa.Array]:
     given: Any = batch.column(plan.layout.label) if labels is None else labels
     new: dict[str, pa.Array] = {}
+    kind = _panel_type(given.type) if plan.layout.annotators else given.type
     if plan.layout.annotators:
-        kind = _panel_type(given.type)
         final = np.where(decision.flipped, decision.suggested, codes)
         new["adacorr_majority"] = label_column(plan.codec, kind, codes)
         new["adacorr_label"] = label_column(plan.codec, kind, final)
@@ -281,6 +283,8 @@ def _new_columns(
         new["adacorr_confidence"] = from_numpy(decision.confidence)
     if decision.suspicion is not None:
         new["adacorr_suspicion"] = from_numpy(decision.suspicion)
+    if decision.other is not None:
+        new["adacorr_alternative"] = label_column(plan.codec, kind, decision.other)
     if decision.review is not None:
         new["adacorr_review"] = from_numpy(decision.review)
     return new
@@ -338,4 +342,5 @@ def output_fields(source: Source, plan: Plan) -> list[tuple[str, pa.DataType]]:
     none = np.zeros(1, bool)
     labels = columns.get(plan.layout.label)
     columns |= _new_columns(labels, empty, plan, np.zeros(0, np.int64), decision.where(none))
+    columns["adacorr_decided_by"] = pa.array([], pa.string())
     return list((types | {name: column.type for name, column in columns.items()}).items())

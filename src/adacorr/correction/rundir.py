@@ -68,6 +68,8 @@ class RunSink:
         if decision.review is not None:
             columns["review"] = decision.review
         arrays = {name: from_numpy(values) for name, values in columns.items()}
+        if done.tally is not None:  # people were asked
+            arrays["decided_by"] = done.table.column("adacorr_decided_by")
         if self._id is not None:
             arrays["id"] = done.table.column(self._id)
         batch = pa.record_batch(arrays)

@@ -18,6 +18,7 @@ from adacorr.core.answers import CANNOT_TELL, Answers
 from adacorr.core.validation import InputError
 from adacorr.correction.verified import Verified
 from adacorr.review.store import ACCEPT, OTHER, REJECT, Store
+from adacorr.runs.imports import FILE, kept_answers
 from adacorr.runs.reader import RunData
 
 _STANDING = "undoes IS NULL AND NOT EXISTS (SELECT 1 FROM answer AS u WHERE u.undoes = answer.id)"
@@ -43,11 +44,47 @@ class Said:
         return self.reviewer, self.author
 
 
-class AnswerLog:
-    """The answers of one run; safe for threads, and for several servers on one file."""
+BROUGHT = "answers"
+"""The name under which answers that were given elsewhere are counted; see `DECIDERS`."""
 
-    def __init__(self, store: Store, n_rows: int) -> None:
-        self.store, self._n_rows = store, n_rows
+
+def brought(data: RunData) -> tuple[Said, ...]:
+    """Answers that came with the run (``--verified``), or that ``adacorr import`` put into it."""
+    labels: dict[int, int | None] = {}
+    if "decided_by" in data.columns:
+        for batch in data.batches(texts=True):
+            by = np.array(batch.decided_by, dtype=object)
+            for i in np.flatnonzero(by == BROUGHT).tolist():
+                labels[batch.start + i] = int(batch.corrected[i])
+    if kept := kept_answers(data):
+        codes = {name: code for code, name in enumerate(data.run.class_names())}
+        rows = {int(number): row for row, number in enumerate(data.names_of_rows()[0])}
+        labels |= {rows[number]: codes.get(label) for number, label in kept.items()}
+    return tuple(Said(row, label, BROUGHT, "import") for row, label in labels.items())
+
+
+def brought_by(data: RunData, said: Sequence[Said]) -> dict[str, str]:
+    """How many answers came from elsewhere, and when they were imported; empty without any."""
+    if not said:
+        return {}
+    file, times = data.run.file(FILE), "with the run"
+    if file.is_file():
+        at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        times = f"imported {at:%Y-%m-%dT%H:%M} UTC"
+    return {"people outside of the page": f"{len(said):,}, {times}"}
+
+
+class AnswerLog:
+    """The answers of one run; safe for threads, and for several servers on one file.
+
+    Parameters
+    ----------
+    data : the run; answers that came with it or were imported count as those of one more person.
+    """
+
+    def __init__(self, store: Store, data: RunData) -> None:
+        self.store, self.data = store, data
+        self._brought = brought(data)
         self._seen_id, self._said = -1, ()
 
     def add(self, said: Said) -> None:
@@ -77,7 +114,8 @@ class AnswerLog:
                 lines = db.execute(
                     f"SELECT {_COLUMNS} FROM answer WHERE {_STANDING} ORDER BY id"
                 ).fetchall()
-                self._said, self._seen_id = tuple(map(self._checked, lines)), newest
+                said = map(self._checked, lines)
+                self._said, self._seen_id = (*self._brought, *said), newest
             return self._said
 
     def people(self) -> dict[str, str]:
@@ -87,7 +125,7 @@ class AnswerLog:
                 "SELECT reviewer, COUNT(*), MIN(at), MAX(at), SUM(1 - blind) FROM answer "
                 f"WHERE {_STANDING} GROUP BY reviewer"
             ).fetchall()
-        told = {}
+        told = brought_by(self.data, self._brought)
         for who, count, first, last, shown in said:
             told[str(who)] = f"{count:,}, {first[:16]} to {last[:16]} UTC" + (
                 f", {shown:,} with the given label and the model's view shown" if shown else ""
@@ -100,7 +138,7 @@ class AnswerLog:
     def _checked(self, line: Sequence[Any]) -> Said:
         row, label, reviewer, author, blind, note = line
         known = label is None or (isinstance(label, int) and 0 <= label < self.store.n_classes)
-        if not (known and isinstance(row, int) and 0 <= row < self._n_rows):
+        if not (known and isinstance(row, int) and 0 <= row < self.data.n):
             raise InputError(
                 f"{self.store.path}: expected answers about this run, got {label!r} for row {row!r}"
             )

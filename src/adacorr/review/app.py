@@ -31,6 +31,7 @@ from adacorr.review.interview import CERTIFICATE, Interview, final_file
 from adacorr.review.previews import Late, Previews
 from adacorr.review.questions import too_large
 from adacorr.review.queue import ChangeQueue, Flips, Order, audited, load_flips, load_rows
+from adacorr.review.search import Search
 from adacorr.review.store import ACCEPT, OTHER, REJECT, SKIP, SignOff, Store
 from adacorr.runs.reader import RunData, clean_text
 from adacorr.runs.samples import Items
@@ -65,6 +66,7 @@ class SentDecision(_Strict):
     choice: Literal["accept", "reject", "other", "skip"]
     label: int | None = Field(default=None, ge=0, le=2**31)
     seen: int = Field(default=0, ge=0, le=2**62)
+    note: str = Field(default="", max_length=500)
 
 
 class SentDecisions(_Strict):
@@ -100,12 +102,14 @@ class Desk:
     names: tuple[str, ...] = field(init=False)
     samples: NDArray[np.int64] = field(init=False)
     previews: Previews = field(init=False)
+    search: Search = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = self.data.class_names
         self.samples = np.unique(
             self.flips.index if self.interview is None else self.interview.rows.index
         )
+        self.search = Search(self.data, self.items, self.items.wanted)
         self.previews = Previews(lambda sample: self.items.get(sample), SAMPLE_SECONDS)
 
     @classmethod
@@ -197,7 +201,8 @@ class Desk:
             verdict.label is not None and not known
         ):
             raise HTTPException(422, "expected a class of this run exactly with choice 'other'")
-        return SignOff(verdict.flip, verdict.choice, verdict.label, verdict.seen)
+        note = clean_text(verdict.note, 500)
+        return SignOff(verdict.flip, verdict.choice, verdict.label, verdict.seen, note)
 
     def class_of(self, label: int | None) -> int | None:
         if label is not None and label >= len(self.names):
@@ -210,6 +215,25 @@ class Desk:
         if at == len(self.samples) or self.samples[at] != sample:
             raise HTTPException(404, f"expected a sample of this run, got {sample}")
         return sample
+
+    def find(self, text: str, among: str, after: int) -> dict[str, Any]:
+        """The first sample after one that a text leads to, from the start again at the end."""
+        found = self.search.find(text)
+        if among == "changes":
+            found = found[np.isin(found, self.flips.index)]
+        if not len(found):
+            where = "changes and suspects" if among == "changes" else "samples of this page"
+            raise HTTPException(404, f"nothing found among the {where}: {clean_text(text)}")
+        later = found[found > after]
+        sample = int(later[0] if len(later) else found[0])
+        if among == "changes":
+            item = self.item(int(np.flatnonzero(self.flips.index == sample)[0]))
+        else:
+            assert self.interview is not None
+            item = self.interview.question(
+                int(np.flatnonzero(self.interview.rows.index == sample)[0])
+            )
+        return {"item": item, "found": len(found)}
 
     def check(self, flip: int) -> None:
         if flip >= len(self.flips):
@@ -337,11 +361,14 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         return [desk.item(flip) for flip in found]
 
     @app.get(f"{api}/find")
-    def find(sample: Annotated[int, Query(ge=0, le=2**40)]) -> dict[str, Any]:
-        found = np.flatnonzero(desk.flips.index == sample)
-        if not len(found):
-            raise HTTPException(404, f"nothing was changed or is suspect at index {sample}")
-        return desk.item(int(found[0]))
+    def find(
+        text: Annotated[str, Query(min_length=1, max_length=200)],
+        among: Literal["changes", "questions"] = "changes",
+        after: Annotated[int, Query(ge=-1, le=2**40)] = -1,
+    ) -> dict[str, Any]:
+        if among == "questions" and desk.interview is None:
+            raise HTTPException(404, "this run has no questions")
+        return desk.find(text, among, after)
 
     @app.get(f"{api}/fields/{{sample}}")
     async def fields(sample: SampleNumber) -> JSONResponse:
@@ -361,7 +388,8 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         format: Literal["csv", "parquet"] = "csv", unreviewed: Literal["keep", "accept"] = "keep"
     ) -> FileResponse:
         folder = tempfile.TemporaryDirectory(prefix="adacorr-")
-        path = export(desk.data, desk.store, Path(folder.name) / f"labels.{format}", unreviewed)
+        path = Path(folder.name) / f"labels.{format}"
+        export(desk.data, desk.store, path, unreviewed)
         return FileResponse(
             path, filename=f"final-labels.{format}", background=BackgroundTask(folder.cleanup)
         )

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.answers import Answers
+from adacorr.core.answers import DECIDERS, Answers
 from adacorr.core.validation import InputError
-from adacorr.files import atomic
 from adacorr.review.answers import AnswerLog, Said, settled
 from adacorr.review.store import ACCEPT, OPEN, OTHER, REJECT, SKIP, Store
+from adacorr.runs.outcome import SUFFIXES, Final, write_outcome
 from adacorr.runs.reader import RunData
 from adacorr.tables import parquet
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Unreviewed = Literal["keep", "accept"]
 APPLIED = "final-labels.parquet"
 """In the run: what the page's button wrote, a label for each row."""
-FORMATS = ("parquet", "csv")
-_WORDS = np.array(["unreviewed", "accepted", "rejected", "other", "unreviewed"])
+_WORDS = np.array(["unreviewed", "accepted", "rejected", "other", "unreviewed"], dtype=object)
 
 
-def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "keep") -> Path:
+def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "keep") -> str | None:
     """Write every row of the run with its final label to a ``.parquet`` or ``.csv`` file.
 
-    Columns: ``index`` (the row number in the source, whatever part of it the run took), ``id``
-    where the source names its rows, ``given`` and ``label`` (class names, before and final),
-    ``given_index`` and ``label_index``, ``decision`` (unchanged, accepted, rejected, other,
-    unreviewed, answered, rule) and ``reviewer``. Where the page's button has applied a rule, its
-    labels stand in all rows that nobody decided or answered. The run itself is not touched.
+    The table is that of :mod:`adacorr.runs.outcome`, as ``adacorr export`` writes it, with
+    ``adacorr_decision`` (unchanged, accepted, rejected, other, unreviewed, answered, rule) and
+    ``adacorr_note``. Where the page's button has applied a rule, its labels stand in all rows that
+    nobody decided or answered. The run itself is not touched. Returns what could not be shown.
 
     Parameters
     ----------
@@ -43,8 +37,7 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
         ones too): "keep" the given label, or "accept" the change. Withheld ones keep it either
         way: the run did not apply them, so only a person's acceptance does.
     """
-    kind = path.suffix.lower().lstrip(".")
-    if kind not in FORMATS:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"export: expected a name that ends in .parquet or .csv, got {path.name}")
     if path.parent.resolve() == data.run.path.resolve() and path.name == "labels.parquet":
         raise InputError(
@@ -55,9 +48,7 @@ def export(data: RunData, store: Store, path: Path, unreviewed: Unreviewed = "ke
     if isinstance(source, str) and path.resolve() == Path(source).resolve():
         raise InputError(f"export: expected a name other than the run's own data, got {path}")
     store.refresh()
-    with atomic(path) as temporary:
-        _write(temporary, kind, final_labels(data, store, unreviewed))
-    return path
+    return write_outcome(data, path, final_labels(data, store, unreviewed))
 
 
 def decisions(store: Store) -> dict[str, int]:
@@ -67,133 +58,84 @@ def decisions(store: Store) -> dict[str, int]:
     return {word: int((words == word).sum()) for word in dict.fromkeys([*_WORDS[1:], _WORDS[0]])}
 
 
-def final_labels(
-    data: RunData, store: Store, unreviewed: Unreviewed = "keep"
-) -> Iterator[pa.RecordBatch]:
-    """The rows of :func:`export` in batches; memory does not grow with the run."""
-    import pyarrow as pa
+def final_labels(data: RunData, store: Store, unreviewed: Unreviewed = "keep") -> Final:
+    """The label of every row of the run, whose word it is, and the notes."""
+    given = np.concatenate([batch.given for batch in data.batches()])
+    applied = applied_labels(data, given)
+    rule = given if applied is None else applied
+    label = rule.copy()
+    by = np.where(label != given, "rule", "given").astype(object)
+    word = np.where(label != given, "rule", "unchanged").astype(object)
 
-    names = pa.array(data.run.class_names(), pa.string())
-    who, answers = store.reviewers(), AnsweredRows.of(AnswerLog(store, data.n).standing())
-    flips, state, chosen = store.flips, store.state.copy(), store.label.copy()
-    applied = applied_labels(data)
-    for batch in data.batches(texts=True):
-        rule = batch.given if applied is None else applied[batch.start :][: len(batch.given)]
-        label = rule.copy()
-        decision = np.where(label != batch.given, "rule", np.array("unchanged", dtype="U10"))
-        first, last = np.searchsorted(flips.row, (batch.start, batch.start + len(label)))
-        at, status = flips.row[first:last] - batch.start, state[first:last]
-        undecided = (status != ACCEPT) & (status != REJECT) & (status != OTHER)
-        made = ~flips.withheld[first:last] & ~flips.suspect[first:last]
-        by_policy = undecided & made & (unreviewed == "accept")
-        accepted = (status == ACCEPT) | by_policy
-        proposed = np.where(accepted, flips.proposed[first:last], batch.given[at])
-        decided = np.where(status == OTHER, chosen[first:last], proposed)
-        left = undecided & (flips.suspect[first:last] | (applied is not None))
-        label[at] = np.where(left, rule[at], decided)
-        decision[at] = np.where(left, decision[at], _WORDS[status])
-        people = np.full(len(label), None, dtype=object)
-        people[at] = [who.get(flip) for flip in range(first, last)]
-        for row, (answer, person) in answers.between(batch.start, len(label)):
-            if people[row] is None:  # a decision, which was made with all in view, stands
-                label[row], decision[row], people[row] = answer, "answered", person
-        yield pa.RecordBatch.from_pydict(
-            {
-                "index": batch.index,
-                **({} if batch.id is None else {"id": pa.array(batch.id, pa.string())}),
-                "given": names.take(pa.array(batch.given)),
-                "label": names.take(pa.array(label)),
-                "given_index": batch.given,
-                "label_index": label,
-                "decision": pa.array(decision),
-                "reviewer": pa.array(people, pa.string()),
-            }
-        )
+    flips, state = store.flips, store.state.copy()
+    undecided = (state != ACCEPT) & (state != REJECT) & (state != OTHER)
+    by_policy = undecided & ~flips.withheld & ~flips.suspect & (unreviewed == "accept")
+    accepted = (state == ACCEPT) | by_policy
+    decided = np.where(accepted, flips.proposed, flips.given)
+    decided = np.where(state == OTHER, store.label, decided)
+    set_here = ~(undecided & (flips.suspect | (applied is not None)))
+    at = flips.row[set_here]
+    label[at], word[at] = decided[set_here], _WORDS[state[set_here]]
+    by[at] = np.where(label[at] != given[at], "rule", "given")
+
+    log, people = AnswerLog(store, data), store.reviewers()
+    judged = {int(flips.row[flip]): people[flip] for flip in np.flatnonzero(~undecided).tolist()}
+    by[list(judged)] = list(judged.values())
+    for row, (answer, person) in answered(log.standing()).items():
+        if row not in judged:  # a decision, which was made with all in view, stands
+            label[row], word[row], by[row] = answer, "answered", person
+    notes = np.full(len(given), None, dtype=object)
+    said = [(one.row, one.reviewer, one.note) for one in log.standing() if one.note]
+    for row, person, note in [*said, *store.notes()]:
+        notes[row] = f"{notes[row]}; {person}: {note}" if notes[row] else f"{person}: {note}"
+    return Final(label, by, {"adacorr_decision": word, "adacorr_note": notes})
 
 
-def applied_labels(data: RunData) -> NDArray[np.int64] | None:
+def applied_labels(
+    data: RunData, given: NDArray[np.int64] | None = None
+) -> NDArray[np.int64] | None:
     """What the rule says of each row, as the page applied it; None where it did not."""
     path = data.run.file(APPLIED)
     if path.is_symlink() or not path.is_file():
         return None
     found = parquet.read(path)
-    wanted = ("given_index", "label_index")
+    wanted = ("adacorr_row", "adacorr_given", "adacorr_label")
     if found.num_rows != data.n or not set(wanted) <= set(found.column_names):
         raise InputError(
             f"{path}: expected labels of the run's {data.n:,} rows, got {found.num_rows:,} rows "
-            f"with columns {', '.join(found.column_names)}"
+            f"with columns {', '.join(found.column_names[:8])}"
         )
-    given, labels = (found[name].to_numpy().astype(np.int64) for name in wanted)
-    ours = np.concatenate([batch.given for batch in data.batches()])
-    if not ((labels >= 0) & (labels < data.n_classes)).all() or (given != ours).any():
+    codes = {name: code for code, name in enumerate(data.run.class_names())}
+    rows = found["adacorr_row"].to_numpy()
+    before, after = (
+        np.array([codes.get(name, -1) for name in found[column].to_pylist()], dtype=np.int64)
+        for column in wanted[1:]
+    )
+    if given is None:
+        given = np.concatenate([batch.given for batch in data.batches()])
+    index = np.concatenate([batch.index for batch in data.batches()])
+    ours, theirs = np.argsort(index, kind="stable"), np.argsort(rows, kind="stable")
+    same = (index[ours] == rows[theirs]) & (given[ours] == before[theirs]) & (after[theirs] >= 0)
+    if not same.all():
         raise InputError(f"{path}: expected labels of this run, got others; apply the rule again")
+    labels = np.empty(data.n, dtype=np.int64)
+    labels[ours] = after[theirs]
     return labels
 
 
-@dataclass(frozen=True)
-class AnsweredRows:
+def answered(said: Sequence[Said]) -> dict[int, tuple[int, str]]:
     """Rows whose label people named when asked: row -> (class index, who)."""
-
-    rows: dict[int, tuple[int, str]]
-
-    @classmethod
-    def of(cls, said: Sequence[Said]) -> AnsweredRows:
-        people: dict[int, dict[str, None]] = {}
-        for one in said:
-            people.setdefault(one.row, {})[one.reviewer] = None
-        labels = {row: label for row, label in settled(said).items() if label >= 0}
-        return cls({row: (label, ", ".join(people[row])) for row, label in labels.items()})
-
-    def between(self, start: int, count: int) -> list[tuple[int, tuple[int, str]]]:
-        """Those among `count` rows, counted from `start`."""
-        return [(row - start, v) for row, v in self.rows.items() if 0 <= row - start < count]
+    people: dict[int, dict[str, None]] = {}
+    for one in said:
+        people.setdefault(one.row, {})[one.reviewer] = None
+    labels = {row: label for row, label in settled(said).items() if label >= 0}
+    return {row: (label, ", ".join(people[row])) for row, label in labels.items()}
 
 
-def write_applied(data: RunData, path: Path, labels: NDArray[np.int64], answers: Answers) -> Path:
-    """Write every row with the label that the rule and the answers give it; columns as above.
-
-    ``decision`` is "answered" where people settled the label, "rule" where the rule changed it.
-    """
-    import pyarrow as pa
-
-    names = pa.array(data.run.class_names(), pa.string())
-    known = np.zeros(data.n, dtype=bool)
-    known[answers.definite.rows] = True
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in data.batches(texts=True):
-            rows = slice(batch.start, batch.start + len(batch.given))
-            new = labels[rows]
-            said = np.where(known[rows], "answered", "rule")
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "index": batch.index,
-                    **({} if batch.id is None else {"id": pa.array(batch.id, pa.string())}),
-                    "given": names.take(pa.array(batch.given)),
-                    "label": names.take(pa.array(new)),
-                    "given_index": batch.given,
-                    "label_index": new,
-                    "decision": pa.array(
-                        np.where(known[rows] | (new != batch.given), said, "unchanged")
-                    ),
-                }
-            )
-
-    with atomic(path) as temporary:
-        _write(temporary, path.suffix.lstrip("."), batches())
-    return path
-
-
-def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch]) -> None:
-    import pyarrow.csv as pc
-
-    first = next(batches)  # a run has at least one row
-    writer = (
-        parquet.writer(path, first.schema)
-        if kind == "parquet"
-        else pc.CSVWriter(path, first.schema)
-    )
-    with writer:
-        writer.write_batch(first)
-        for batch in batches:
-            writer.write_batch(batch)
+def write_applied(
+    data: RunData, path: Path, labels: NDArray[np.int64], answers: Answers
+) -> str | None:
+    """Write every row with the label that the rule and the answers give it; columns as above."""
+    given = np.concatenate([batch.given for batch in data.batches()])
+    by = np.array(DECIDERS, dtype=object)[answers.deciders(labels != given)]
+    return write_outcome(data, path, Final(labels, by))

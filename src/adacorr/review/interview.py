@@ -38,7 +38,7 @@ class Interview:
 
     def __post_init__(self) -> None:
         self.questions = Questions(plan(self.rows.given, self.data.pred_probs))
-        self.log = AnswerLog(self.store, self.data.n)
+        self.log = AnswerLog(self.store, self.data)
         self.analyst = Analyst(self.outlook, self.verified)
 
     @cached_property
@@ -99,7 +99,8 @@ class Interview:
             reason = self.analyst.problem or f"none within {APPLY_SECONDS:g} s"
             raise InputError(f"apply: expected labels from all answers, got {reason}")
         run, certificate = self.data.run, latest.certificate
-        path = write_applied(self.data, run.file(APPLIED), latest.labels, latest.answers)
+        path = run.file(APPLIED)
+        write_applied(self.data, path, latest.labels, latest.answers)
         rule, people = rule_of(self.data, latest.note), self.log.people()
         told = facts(self.data, certificate, rule, people, SEED, agreement_of(self.log))
         told |= {"labels": path.name}

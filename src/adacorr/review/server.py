@@ -35,13 +35,14 @@ def open_review(run: Run) -> tuple[RunData, Store]:
 
 def answers_of(run: Run) -> Verified:
     """What people said on the review page of `run`, by what the source calls the rows."""
-    from adacorr.review.answers import AnswerLog, in_the_source, verified
+    from adacorr.review.answers import AnswerLog, brought, in_the_source, settled, verified
 
-    path, labels = run.file(DATABASE), {}
-    data = RunData.open(run)
+    path, data = run.file(DATABASE), RunData.open(run)
     if path.is_file():
         with closing(Store(path, load_flips(data), data.n_classes)) as store:
-            labels = verified(AnswerLog(store, data.n))
+            labels = verified(AnswerLog(store, data))
+    else:
+        labels = settled(brought(data))
     if not labels:
         raise InputError(f"{path}: expected answers given on the review page, got none")
     return in_the_source(data, labels)

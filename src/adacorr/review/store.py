@@ -24,7 +24,7 @@ OPEN, ACCEPT, REJECT, OTHER, SKIP = 0, 1, 2, 3, 4
 STATES = {"accept": ACCEPT, "reject": REJECT, "other": OTHER, "skip": SKIP}
 
 APPLICATION_ID = 0x61646163  # "adac": tells our file from anybody else's
-SCHEMA = 3
+SCHEMA = 4
 BUSY_SECONDS = 3.0
 _TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -36,7 +36,8 @@ _TABLES = (
         undoes INTEGER UNIQUE REFERENCES log (id),
         reviewer TEXT NOT NULL,
         at TEXT NOT NULL,
-        author TEXT NOT NULL DEFAULT '')""",
+        author TEXT NOT NULL DEFAULT '',
+        note TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX log_row ON log (row, id)",
     "CREATE INDEX log_reviewer ON log (reviewer, id)",
 )
@@ -70,6 +71,7 @@ class SignOff:
     choice: Choice
     label: int | None = None
     seen: int = 0  # the log entry that stood when the reviewer looked; 0: none
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,13 @@ class Store:
             decided = np.flatnonzero(self.state != OPEN)
             return {int(flip): names[self._person[flip]] for flip in decided}
 
+    def notes(self) -> list[tuple[int, str, str]]:
+        """(row, who, note) of the decisions that stand and have one, oldest first."""
+        with self.read() as db:
+            return db.execute(
+                f"SELECT row, reviewer, note FROM log WHERE note != '' AND {_STANDING} ORDER BY id"
+            ).fetchall()
+
     def counts_by_reviewer(self) -> dict[str, int]:
         """How many standing verdicts (not skips) each person has given, most first."""
         with self._lock:  # a newcomer's first decision must not come in between
@@ -241,8 +250,9 @@ class Store:
         with self.write():
             self._db.execute(_ANSWER)
             columns = {line[1] for line in self._db.execute("PRAGMA table_info(log)")}
-            if "author" not in columns:  # else another server was faster
-                self._db.execute("ALTER TABLE log ADD COLUMN author TEXT NOT NULL DEFAULT ''")
+            for name in ("author", "note"):
+                if name not in columns:  # else another server was faster
+                    self._db.execute(f"ALTER TABLE log ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _create(self) -> None:
@@ -301,9 +311,9 @@ class Store:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = int(self.flips.row[said.flip])
         self._db.execute(
-            "INSERT INTO log (row, choice, label, undoes, reviewer, at, author) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (row, said.choice, said.label, undoes, reviewer, now, author),
+            "INSERT INTO log (row, choice, label, undoes, reviewer, at, author, note) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (row, said.choice, said.label, undoes, reviewer, now, author, said.note),
         )
 
     def _standing(self, flip: int) -> Entry | None:

@@ -4,14 +4,14 @@ Every run exports the same columns, whatever command wrote it, after all columns
 ``adacorr_row`` (number in the source, from 0), ``adacorr_id`` (the source's own name of the row: an
 id, a path in a folder), ``adacorr_given`` and ``adacorr_label`` (class names, before and final),
 ``adacorr_suspicion`` (how likely the given label is wrong), ``adacorr_alternative`` (what may be
-right instead) and ``adacorr_decided_by`` (given, rule, answers that were imported, or the person's
-name).
+right instead) and ``adacorr_decided_by`` (given, rule, answers from a file, or the person's name).
+The review page adds ``adacorr_decision`` and ``adacorr_note``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,30 +36,29 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Final:
-    """Final labels that people's decisions made of a run: (N,) class indices, and who decided."""
+    """Final labels that people's decisions made of a run: (N,) class indices, and who decided.
+
+    `more` : further columns of text by name, (N,) each.
+    """
 
     labels: NDArray[np.int64]
     decided_by: NDArray[np.object_]
+    more: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
 
     @classmethod
-    def with_answers(cls, data: RunData, before: Final | None, answers: Mapping[int, str]) -> Final:
-        """The labels of `before`, or of the run, with those that people gave in another tool.
-
-        A name that decided in `before` stands: that person saw the given label and the suggestion.
-        """
+    def with_answers(cls, data: RunData, answers: Mapping[int, str]) -> Final:
+        """The labels of the run with those that people gave in another tool."""
         codes = {name: code for code, name in enumerate(data.run.class_names())}
-        labels, deciders = [], []
+        labels, people = [], []
         for batch in data.batches(texts=True):
-            rows = slice(batch.start, batch.start + len(batch.given))
-            label = (batch.corrected if before is None else before.labels[rows]).copy()
-            by = (_deciders(batch) if before is None else before.decided_by[rows]).copy()
+            label, by = batch.corrected.copy(), deciders(batch).copy()
             for i, row in enumerate(batch.index.tolist()):
                 code = codes.get(answers.get(row, ""))
-                if code is not None and by[i] in ("given", "rule"):
+                if code is not None:
                     label[i], by[i] = code, "answers"
             labels.append(label)
-            deciders.append(by)
-        return cls(np.concatenate(labels), np.concatenate(deciders))
+            people.append(by)
+        return cls(np.concatenate(labels), np.concatenate(people))
 
 
 def write_outcome(data: RunData, path: Path, final: Final | None = None) -> str | None:
@@ -128,14 +127,17 @@ def _new_columns(data: RunData, final: Final | None) -> pa.Table:
             "adacorr_suspicion": from_numpy(batch.doubt),
             "adacorr_alternative": names.take(_gaps(batch.other)),
             "adacorr_decided_by": pa.array(
-                list(_deciders(batch) if final is None else final.decided_by[rows]), pa.string()
+                list(deciders(batch) if final is None else final.decided_by[rows]), pa.string()
             ),
         }
+        for name, values in ({} if final is None else final.more).items():
+            columns[name] = pa.array(list(values[rows]), pa.string())
         pieces.append(pa.table(columns))
     return pa.concat_tables(pieces)
 
 
-def _deciders(batch: Batch) -> NDArray[np.object_]:
+def deciders(batch: Batch) -> NDArray[np.object_]:
+    """Whose word each label of the run is."""
     if batch.decided_by is not None:
         return np.array(batch.decided_by, dtype=object)
     return np.where(batch.flipped, "rule", "given").astype(object)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -42,16 +43,17 @@ class Items:
     """
 
     def __init__(self, data: RunData, wanted: NDArray[np.int64], side: int) -> None:
-        self._found: Future[tuple[Callable[[int], Preview] | None, str | None]] = Future()
+        self.wanted = np.unique(wanted)
+        self._found: Future[tuple[_Shown | None, str | None]] = Future()
         Thread(target=self._open, args=(data, wanted, side), daemon=True).start()
 
     def get(self, index: int) -> Preview:
         """The sample with this row number in its source; empty when it cannot be shown."""
-        show, _ = self._found.result()
-        if show is None:
+        shown, _ = self._found.result()
+        if shown is None:
             return Preview()
         try:
-            item = show(index)
+            item = shown.show(index)
         except (ValueError, OSError, IndexError):
             return Preview()
         fields = {
@@ -59,6 +61,11 @@ class Items:
             for key, value in list(item.fields.items())[:MAX_FIELDS]
         }
         return Preview(item.image, fields)
+
+    def search(self, text: str) -> list[int]:
+        """Row numbers of samples that hold a text (casefolded), ascending; of tables only."""
+        shown, _ = self._found.result()
+        return [] if shown is None else shown.search(text)
 
     def note(self, wait: bool = True) -> str | None:
         """What is to be said of the samples, such as why there are none; None: nothing (yet)."""
@@ -73,9 +80,15 @@ class Items:
             self._found.set_result((None, clean_text(f"Samples are not shown: {error}", 300)))
 
 
-def _opener(
-    data: RunData, wanted: NDArray[np.int64], side: int
-) -> tuple[Callable[[int], Preview], str | None]:
+@dataclass(frozen=True)
+class _Shown:
+    """Ways to look at a sample by its number, and to find samples by a text in them."""
+
+    show: Callable[[int], Preview]
+    search: Callable[[str], list[int]] = lambda text: []
+
+
+def _opener(data: RunData, wanted: NDArray[np.int64], side: int) -> tuple[_Shown, str | None]:
     settings = data.section("data")
     source = settings.get("source")
     if not isinstance(source, str) or not source:
@@ -90,13 +103,15 @@ def _opener(
     note = f"{clean_text(source, 200)} has changed since the run; rows are found by their ids."
     kind = data.section("clean").get("kind")
     if kind == "images" and (Path(source).is_dir() or settings.get("image_column")):
-        return _pictures(source, settings, names, side), note if changed else None
+        shown = _Shown(_pictures(source, settings, names, side))
+        return shown, note if changed else None
     if data.kind == "correct" or (kind in ("text", "values") and is_table(source)):
         ids = names.ids if changed else None
         known = None if changed else _known(data)
         return _table_rows(source, settings, wanted, ids, known), note if changed else None
     known = None if changed else _known(data)
-    return _dataset_rows(source, settings, names, side, known), note if changed else None
+    shown = _Shown(_dataset_rows(source, settings, names, side, known))
+    return shown, note if changed else None
 
 
 def _known(data: RunData) -> Known:
@@ -167,7 +182,7 @@ def _table_rows(
     wanted: NDArray[np.int64],
     ids: dict[int, str] | None,
     known: Known | None,
-) -> Callable[[int], Preview]:
+) -> _Shown:
     from adacorr.runs.table_rows import TableRows
 
     if source.endswith(".npy"):
@@ -184,7 +199,7 @@ def _table_rows(
         id_column=key if isinstance(key, str) else None,
         known=known,
     )
-    return lambda index: Preview(None, rows.get(index))
+    return _Shown(lambda index: Preview(None, rows.get(index)), rows.search)
 
 
 def _dataset_rows(

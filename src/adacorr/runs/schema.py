@@ -49,7 +49,7 @@ COLUMNS = (
     Column("confidence", "number", "estimated P(`corrected` is right); NaN: not known"),
     Column("suspicion", "number", "estimated P(`given` is wrong); NaN: not known"),
     Column("alternative", "class", "the most probable class other than the given one"),
-    Column("decided_by", "text", "given, rule or person: whose word `corrected` is"),
+    Column("decided_by", "text", "given, rule, answers or person: whose word `corrected` is"),
     Column("unjudged", "flag", "nothing could be read of the sample, or its class is too small"),
     Column("split", "text", "train or validation: whether the model learnt from the row"),
     Column("truth", "class", "the true class where it is known, for scoring; -1: not known"),

@@ -90,6 +90,16 @@ class TableRows:
             return {}
         return json.loads(os.pread(self._file.fileno(), last - first, first))
 
+    def search(self, text: str) -> list[int]:
+        """The wanted rows with a field that holds this text (casefolded), ascending."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._finished)
+        return [
+            row
+            for row in self._wanted.tolist()
+            if any(text in value.casefold() for value in self.get(row).values())
+        ]
+
     def _gather(self, sources: Sequence[Source]) -> None:
         try:
             start = 0

@@ -26,8 +26,10 @@ OUTPUT_COLUMNS = (
     "adacorr_flipped",
     "adacorr_confidence",
     "adacorr_suspicion",
+    "adacorr_alternative",
     "adacorr_review",
     "adacorr_majority",
+    "adacorr_decided_by",
 )
 
 

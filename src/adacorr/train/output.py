@@ -57,6 +57,7 @@ def label_columns(
             "review": found.to_review,
             "suspicion": found.suspicion,
             "alternative": found.alternative,
+            "decided_by": found.decided_by,
         }
         columns |= {name: column for name, column in more.items() if column is not None}
     return columns

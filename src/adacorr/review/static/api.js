@@ -84,7 +84,8 @@ export function questions(reviewer, limit) {
 export const outlook = () => ask(`${base}/outlook`);
 export const beside = (item) =>
   ask(`${base}/beside/${item.row}?given=${item.given}&proposed=${item.proposed}`);
-export const find = (sample) => ask(`${base}/find?sample=${encodeURIComponent(sample)}`);
+export const find = (text, among, after) =>
+  ask(`${base}/find?${new URLSearchParams({ text, among, after })}`);
 export const hint = (row) => ask(`${base}/hint/${row}`);
 export const answer = (reviewer, row, label, blind, note) =>
   post(`${base}/answer`, { reviewer, row, label, blind, note });

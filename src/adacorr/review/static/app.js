@@ -104,6 +104,7 @@ const CHANGE_KEYS = {
   x: () => state.compares && cannotTell(),
   u: undo,
   g: toggleGrid,
+  n: () => state.grid || $("change-note").focus(),
 };
 
 function actOf(key) {
@@ -164,7 +165,9 @@ function wire() {
   for (const [id, act] of Object.entries(clicks)) $(id).addEventListener("click", act);
   document.addEventListener("keydown", onKey);
   $("hint-switch").addEventListener("change", questions.showHint);
-  $("note-text").addEventListener("keydown", (event) => event.key === "Enter" && $("note-text").blur());
+  for (const id of ["note-text", "change-note"]) {
+    $(id).addEventListener("keydown", (event) => event.key === "Enter" && $(id).blur());
+  }
   $("find").addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !$("find").value.trim() || state.grid) return;
     $("find").blur();

@@ -3,6 +3,7 @@
 import * as api from "/api.js";
 import { showBeside } from "/beside.js";
 import { drawGrid } from "/grid.js";
+import { drawQuestion } from "/questions.js";
 import { present, warm } from "/samples.js";
 import { exclusively, onScreen, state, trouble } from "/state.js";
 import { $, number, say, showItem, showProgress } from "/view.js";
@@ -33,6 +34,7 @@ export function draw() {
 function drawSingle() {
   const item = state.queue[0];
   showItem(item, state.names);
+  $("change-note").value = "";
   present(item).then(() => state.queue[0] === item && showBeside(item));
   warm();
 }
@@ -74,7 +76,8 @@ export const decide = (choice, label = null) =>
     const item = state.queue[0];
     if (!item || state.grid) return;
     if (choice !== "skip" && !onScreen(item)) return;
-    const saved = await send([{ flip: item.flip, choice, label, seen: item.seen }]);
+    const note = $("change-note").value.trim();
+    const saved = await send([{ flip: item.flip, choice, label, seen: item.seen, note }]);
     if (saved) say(described(choice, item, label));
     await advance();
   });
@@ -93,19 +96,26 @@ export const cannotTell = () =>
   exclusively(async () => {
     const item = state.queue[0];
     if (!item || state.grid) return;
-    await api.answer(state.person, item.row, null, false, "");
+    await api.answer(state.person, item.row, null, false, $("change-note").value.trim());
     await send([{ flip: item.flip, choice: "skip", label: null, seen: item.seen }]);
     say(`Saved: cannot tell (index ${item.sample})`);
     await advance();
   });
 
-// Puts the change or suspect of a sample on screen.
-export const goTo = (sample) =>
+let sought = ""; // the same text again finds the next sample
+
+// Puts a sample on screen: by its index, its id or path, or a text in it.
+export const goTo = (text) =>
   exclusively(async () => {
-    const item = await api.find(sample);
+    const asking = state.mode === "questions";
+    const after = text === sought ? (state.queue[0]?.sample ?? -1) : -1;
+    const { item, found } = await api.find(text, asking ? "questions" : "changes", after);
+    sought = text;
     state.round += 1;
-    state.queue = [item, ...state.queue.filter((other) => other.flip !== item.flip)];
-    draw();
+    state.queue = [item, ...state.queue.filter((other) => other.row !== item.row)];
+    if (asking) drawQuestion();
+    else draw();
+    say(found === 1 ? "1 sample found" : `${number(found)} samples found; Enter again for the next`);
   });
 
 function described(choice, item, label) {
