@@ -23,6 +23,7 @@ KINDS = {
     "npz": "npz",
     "toml": "settings and grids (TOML)",
     "run": "run directories",
+    "answers": "answers of people (JSON, JSON lines, CSV)",
     "http": "requests to the review server",
 }
 

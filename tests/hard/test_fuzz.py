@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ from hypothesis import strategies as st
 from adacorr.cli.correct import RuleOptions, correct
 from adacorr.cli.export import export
 from adacorr.cli.fit import fit
+from adacorr.cli.import_ import import_
+from adacorr.cli.options import Printing
 from adacorr.cli.predict import predict
 from adacorr.cli.report import report
 from adacorr.cli.review import review
@@ -46,6 +49,7 @@ from adacorr.cli.table_options import TableOptions
 
 MALFORMED = {
     "csv": 1700, "parquet": 1700, "npy": 1300, "npz": 1300, "toml": 1300, "run": 1500, "http": 1200,
+    "answers": 600,
 }  # fmt: skip
 TRIES = 5  # times as many inputs at most, until so many of them are malformed
 SECONDS = 300  # for one input, on the wall: far above what any needs on a busy machine
@@ -253,7 +257,8 @@ def test_npy(fuzz, tmp_path):
             files[name].write_bytes(raw)
         raw = sound[broken] if which >= len(odd) else odd[which]
         files[broken].write_bytes(change(raw[:90]) + raw[90:])  # the header is what can be wrong
-        return partial(correct, table=TableOptions(**files), rule=HALF, dry_run=True)
+        table = TableOptions(labels=files["labels"], probs=(files["probs"],))
+        return partial(correct, table=table, rule=HALF, dry_run=True)
 
     choice = st.tuples(st.sampled_from(list(sound)), st.integers(0, 15))
     fuzz("npy", choice, attempt)
@@ -333,7 +338,7 @@ def test_run_directories(fuzz, make_run, adacorr, tmp_path):
         "review": partial(review, run, export=out / "c.parquet"),
         "report": partial(report, run, output=out / "d.html"),
         "predict": partial(predict, run, "digits", output=out / "e.npy"),
-        "resume": partial(fit, resume=run, quiet=True),
+        "resume": partial(fit, resume=run, printing=Printing(quiet=True)),
     }
     read = ["config.toml", "labels.parquet", "labels.parquet", "pred_probs.npy", "metrics.jsonl"]
     state = ["state.json", "tensors.safetensors", "manifest.json"]
@@ -354,6 +359,35 @@ def test_run_directories(fuzz, make_run, adacorr, tmp_path):
         return commands[command]
 
     fuzz("run", some, attempt)
+
+
+def test_answers(fuzz, make_run, tmp_path):
+    """Files of other tools with answers of people."""
+    run = make_run(n=60).path
+    names = tomllib.loads((run / "config.toml").read_text())["data"]["class_names"]
+    tasks = [
+        {
+            "data": {"adacorr_row": row, "text": "x"},
+            "annotations": [{"result": [{"type": "choices", "value": {"choices": [names[0]]}}]}],
+            "responses": {"label": [{"value": names[0], "status": "submitted"}]},
+        }
+        for row in range(12)
+    ]
+    records = [{"adacorr_row": i, "label": names[0]} for i in range(12)]
+    flat = "".join(f"{i},['{names[0]}'],['submitted']\n" for i in range(12))
+    forms = {
+        "a.json": json.dumps(tasks, indent=1).encode(),
+        "b.jsonl": "\n".join(map(json.dumps, records)).encode(),
+        "c.csv": f"adacorr_row,label.responses,label.responses.status\n{flat}".encode(),
+    }
+
+    def attempt(name: str, change: Change) -> Any:
+        path = tmp_path / name
+        path.write_bytes(change(forms[name]))
+        (run / "answers.csv").unlink(missing_ok=True)
+        return partial(import_, run, path)
+
+    fuzz("answers", st.sampled_from(list(forms)), attempt)
 
 
 # -- HTTP ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from sklearn.datasets import load_digits
 
 from adacorr.review.server import DATABASE
 from adacorr.review.store import ACCEPT, REJECT
+from adacorr.runs import manifest
 from adacorr.runs.directory import Run
 
 KILLS = {"fit": 30, "bench run": 10, "correct": 35, "review": 25}
@@ -161,7 +162,10 @@ def test_correct(nursery, make_table, digest, tmp_path, record):
         return ["correct", inputs / name, *places, "--overwrite", "--quiet"]
 
     def result(folder: Path) -> dict[str, str]:
-        dated = ("config.toml", "report.html")
+        dated = ("config.toml", "report.html", "manifest.json")  # with the digest of the first
+        if (folder / "run").exists():
+            for name in ("config.toml", "labels.parquet", "pred_probs.npy"):
+                manifest.check(folder / "run" / name)
         assert not list(folder.rglob(".*"))  # nothing is left behind
         for file in shown(folder):
             assert_whole(file)

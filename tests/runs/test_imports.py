@@ -2,6 +2,8 @@
 
 import csv
 import json
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -180,13 +182,43 @@ def test_later_answers_replace_earlier_ones(data, tmp_path):
         ("a.csv", "row,label\n99,cat\n", "expected rows of this run, got row 99 in record 0"),
         ("a.csv", "id,label\n3,cat\n", "expected adacorr_row in each record"),
         ("a.csv", "row,label\n3,\n", "expected answered tasks, got none"),
-        ("a.json", "{", "expected JSON"),
-        ("a.json", "[1]", "expected a list of tasks"),
+        ("a.json", "{", "expected records as JSON"),
+        ("a.json", "[1]", "int in place of a record"),
+        ("a.json", '[{"row":3,"label":"cat"}] x', "more after the end"),
+        ("a.json", '[{"row":3,"label":"cat"} 5]', "no comma"),
+        ("a.json", '[{"row":3,"label":"cat"},', "expected records as JSON"),
+        ("a.json", "[" * 100_000, "recursion depth"),
+        ("a.json", '[{"row":"' + "9" * 5000 + '","label":"cat"}]', "expected rows of this run"),
+        ("a.json", '[{"annotations":[{"result":5}],"data":{"row":3}}]', "expected answered tasks"),
+        ("a.json", '[{"x":"' + "y" * (9 << 20) + '"}]', "a record of more than 4,194,304 char"),
+        ("a.jsonl", '{"x":"' + "y" * (5 << 20) + '"}', "a record of more than 4,194,304 char"),
+        ("a.csv", "label\ncat,1,2,3\n", "expected adacorr_row in each record"),
+        ("a.csv", "row,label\n3," + "[" * 60_000 + "\n", "expected a label among"),
     ],
 )
 def test_other_files_are_refused_in_one_line(data, tmp_path, name, content, said):
     with pytest.raises(InputError, match=said):
         read_answers(data, write(tmp_path / name, content))
+
+
+def test_a_device_is_no_file(data):
+    with pytest.raises(InputError, match="no file"):
+        read_answers(data, Path("/dev/zero"))
+
+
+def test_records_do_not_pile_up_in_memory(data, tmp_path):
+    """12 MB of empty lists took 320 MB, and as a text in brackets several GB."""
+    text = '[{"row":3,"label":"cat"},' + "{}," * 2_000_000 + "{}]"
+    tasks = write(tmp_path / "a.json", text)
+    long = '[{"row":3,"label":"[' + "()," * 1_000_000 + '"}]'
+    brackets = write(tmp_path / "b.json", long)
+    tracemalloc.start()
+    assert read_answers(data, tasks).labels == {3: "cat"}
+    with pytest.raises(InputError, match="expected a label among"):
+        read_answers(data, brackets)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60 << 20
 
 
 def test_names_are_escaped_in_the_interface():
@@ -252,3 +284,12 @@ def test_imported_answers_are_in_the_final_table(data, tmp_path, capsys):
     said = [tuple(rows[i].values()) for i in (0, 10, 3, 20, 4)]
     assert said[:3] == [("cat", "answers"), ("dog", "answers"), ("dog", "given")]
     assert said[3:] == [("cat", "rule"), ("cat", "given")]
+
+
+def test_names_in_a_message_do_not_reach_the_terminal_as_codes(data, tmp_path, capsys):
+    file = write(tmp_path / "a.json", [{"\x1b]0;owned\x07": 1, "label": "cat"}])
+    with pytest.raises(SystemExit):
+        main(["import", str(data.run.path), str(file)])
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert r"\x1b]0;owned\x07" in said

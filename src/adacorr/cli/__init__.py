@@ -171,7 +171,8 @@ def worded(call: Callable[[], object]) -> None:
             error = misspelt(error) or error
         line = " ".join(str(error).split())  # may quote a whole file that is no table
         short = line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}"
-        print(f"adacorr: {short}", file=sys.stderr)
+        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short)  # no terminal codes
+        print(f"adacorr: {safe}", file=sys.stderr)
         raise SystemExit(2) from None
     except ModuleNotFoundError as error:
         from adacorr.cli.doctor import extra_of

@@ -11,11 +11,12 @@ from __future__ import annotations
 import ast
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from adacorr.core.answers import CANNOT_TELL
 from adacorr.core.validation import InputError
@@ -26,7 +27,12 @@ ROWS = ("adacorr_row", "row", "index")
 IDS = ("adacorr_id", "id", "sample")
 LABELS = ("label", "answer", "choice", "verified_label")
 FILE = "answers.csv"
-_MAX_BYTES = 1 << 30
+_PIECE = 1 << 14  # characters that are read at once
+_MAX_RECORD = 4 << 20  # characters of a record
+_MAX_LIST = 1 << 16  # of a list or object that a CSV file holds as text
+_NO_SPACE = re.compile(r"\S")
+_DECODE = json.JSONDecoder().raw_decode
+_TOO_LONG = f"a record of more than {_MAX_RECORD:,} characters"
 
 
 @dataclass(frozen=True)
@@ -109,9 +115,10 @@ class _Rows:
         for name in ROWS:
             text = str(fields.get(name, "")).strip()
             if text.isdecimal():
-                if int(text) not in self.numbers:
+                if len(text) > 18 or int(text) not in self.numbers:
                     raise InputError(
-                        f"{path}: expected rows of this run, got {name} {text} in record {place}"
+                        f"{path}: expected rows of this run, got {name} {text[:20]} "
+                        f"in record {place}"
                     )
                 return int(text)
         for name in IDS:
@@ -119,33 +126,101 @@ class _Rows:
                 return found
         raise InputError(
             f"{path}: expected adacorr_row in each record, as adacorr export writes it, got "
-            f"{', '.join(list(fields)[:8])} in record {place}"
+            f"{', '.join(map(str, list(fields)[:8]))} in record {place}"
         )
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSON list, of JSON lines, or of a CSV file."""
+    """Objects of a JSON list, of JSON lines, or of a CSV file, one at a time."""
+    ending = path.suffix.lower()
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: expected at most {_MAX_BYTES >> 20} MB, got more")
-        if path.suffix.lower() in (".csv", ".tsv"):
-            with open(path, newline="", encoding="utf-8-sig") as handle:
-                mark = "\t" if path.suffix.lower() == ".tsv" else ","
-                yield from csv.DictReader(handle, delimiter=mark)
-            return
-        text = path.read_text(encoding="utf-8-sig")
-        lines = path.suffix.lower() in (".jsonl", ".ndjson")
-        found = [json.loads(line) for line in text.splitlines() if line.strip()] if lines else None
-        found = json.loads(text) if found is None else found
+        if not path.is_file():
+            raise OSError("no file")  # a device never ends
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            if ending in (".csv", ".tsv"):
+                yield from csv.DictReader(file, delimiter="\t" if ending == ".tsv" else ",")
+                return
+            values = _lines(file) if ending in (".jsonl", ".ndjson") else _values(file)
+            for value in values:
+                if not isinstance(value, dict):
+                    raise ValueError(f"{type(value).__name__} in place of a record")
+                yield value
     except (OSError, ValueError, csv.Error, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: expected JSON, JSON lines or CSV, got {error}") from error
-    if isinstance(found, dict):
-        found = [found]
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError(f"{path}: expected a list of tasks or records, got {type(found).__name__}")
-    yield from found
+        raise InputError(
+            f"{path}: expected records as JSON, JSON lines or CSV, got {error}"
+        ) from error
+
+
+def _lines(file: TextIO) -> Iterator[Any]:
+    while line := file.readline(_MAX_RECORD + 1):
+        if len(line) > _MAX_RECORD:
+            raise ValueError(_TOO_LONG)
+        if line.strip():
+            yield json.loads(line)
+
+
+def _values(file: TextIO) -> Iterator[Any]:
+    """The elements of a JSON list as they come, or the one value that is no list.
+
+    What is parsed takes 30 times the memory of its text: only one record is held.
+    """
+    text = _Text(file)
+    if not (listed := text.take("[")):
+        yield text.value()
+    while listed and not text.take("]"):
+        yield text.value()
+        listed = text.take(",")
+        if not listed and not text.take("]"):
+            raise ValueError("no comma between two records")
+    if text.next():
+        raise ValueError("more after the end")
+
+
+class _Text:
+    """A piece of a long text; it grows until a record is in it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._held, self._at = file, "", 0
+
+    def next(self) -> str:
+        """The next character that is no space; "" at the end."""
+        while True:
+            found = _NO_SPACE.search(self._held, self._at)
+            if found is not None:
+                self._at = found.start()
+                return found[0]
+            self._at = len(self._held)
+            if not self._more():
+                return ""
+
+    def take(self, mark: str) -> bool:
+        """Is this the next character? Then go on behind it."""
+        found = self.next() == mark
+        self._at += found
+        return found
+
+    def value(self) -> Any:
+        self.next()
+        while True:
+            try:
+                value, end = _DECODE(self._held, self._at)
+                if end < len(self._held) or not self._more():  # a number may go on
+                    self._at = end
+                    return value
+            except json.JSONDecodeError:
+                if not self._more():
+                    raise
+
+    def _more(self) -> bool:
+        """Read on, as much again as there is; False at the end."""
+        held = self._held[self._at :]
+        if len(held) > _MAX_RECORD:
+            raise ValueError(_TOO_LONG)
+        found = self._file.read(max(_PIECE, len(held)))
+        self._held, self._at = held + found, 0
+        return bool(found)
 
 
 def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,7 +262,8 @@ def _of_annotations(annotations: list[Any]) -> Iterator[str]:
     for one in annotations:
         if not isinstance(one, Mapping) or one.get("was_cancelled"):
             continue
-        for result in one.get("result") or []:
+        results = one.get("result")
+        for result in results if isinstance(results, list) else []:
             if isinstance(result, Mapping) and result.get("type") == "choices":
                 yield from _texts(result.get("value"))
 
@@ -208,11 +284,11 @@ def _texts(value: Any) -> Iterator[str]:
 def _parsed(value: Any) -> Any:
     """Lists and objects that a CSV file holds as text."""
     text = value.strip() if isinstance(value, str) else ""
-    if text[:1] not in ("[", "{"):
+    if text[:1] not in ("[", "{") or len(text) > _MAX_LIST:
         return value
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             return ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
