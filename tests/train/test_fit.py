@@ -13,6 +13,7 @@ from adacorr.data import Dataset
 from adacorr.runs.directory import Run
 from adacorr.train import AdaCorr, CoTeaching, Settings, Standard, fit
 from adacorr.train.fitting import default_method
+from adacorr.train.output import PREDICTED_BY
 from adacorr.train.saved import load_model
 
 QUICK = {"epochs": 4, "batch_size": 32}
@@ -168,6 +169,13 @@ def test_the_labels_handed_out_are_the_rules_word_on_unlearnt_predictions(blobs,
     assert (by_hand.labels == truth).mean() > (given == truth).mean() + 0.2
     run = Run.open(tmp_path / "standard")
     table, result = run.labels(), run.config()["result"]
+    for column, value in (
+        ("corrected", "labels"),
+        ("ratio", "ratio"),
+        ("confidence", "confidence"),
+    ):
+        np.testing.assert_array_equal(table[column], getattr(by_hand, value))  # of one decision
+    assert run.config()["rule"]["decision"] == PREDICTED_BY
     flipped, sure = table["flipped"].to_numpy(), table["confidence"].to_numpy()
     assert result["expected_wrong_flips"] == pytest.approx((1 - sure)[flipped].sum())
     assert result["expected_missed_errors"] == pytest.approx((1 - sure)[~flipped].sum())

@@ -1,4 +1,5 @@
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,57 @@ def test_replaced_samples_are_refused(images, cnn, tmp_path):
     fit(cnn, X, y, resume=True, **options)
     with pytest.raises(InputError, match="resume: expected the run's own samples, got others"):
         fit(cnn, X[::-1].copy(), y, resume=True, **options)
+
+
+RESUMED = """
+import os, sys
+import numpy as np
+import torch
+from torch import nn
+from adacorr.train import METHODS, fit
+from test_resume import PAST_BURN_IN, Stop, StopAt
+torch.set_num_threads(1)
+rng = np.random.default_rng(0)
+truth = rng.integers(0, 3, 120)
+X = (rng.normal(size=(120, 4)) + 4 * np.eye(3, 4)[truth]).astype(np.float32)
+given = np.where(rng.random(120) < 0.3, (truth + 1) % 3, truth)
+
+def net(k):
+    return nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, k))
+
+for name in METHODS:
+    def train(kind, **options):
+        method = METHODS[name](**PAST_BURN_IN.get(name, {}))
+        return fit(net, X, given, method=method, epochs=5, lr=0.01, batch_size=32,
+                   run_dir=f"{sys.argv[1]}/{name}-{kind}", correct=False, **options)
+    train("whole")
+    for epoch in (3, 5):
+        try:
+            train(epoch, progress=StopAt(epoch, 2))
+        except Stop:
+            train(epoch, resume=True)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory):
+    """Runs of every method by two ranks: whole, and stopped past burn-in and resumed."""
+    folder = tmp_path_factory.mktemp("resumed")
+    script = folder / "script.py"
+    script.write_text(RESUMED)
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), env.get("PYTHONPATH", "")])
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, "-m", *launcher, str(script), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
+    assert done.stdout.count("done") == 2, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("epoch", [3, 5])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_two_ranks_go_on_as_if_never_stopped(resumed, name, epoch):
+    whole = outcome(resumed / f"{name}-whole")
+    assert len(whole[0]) == 5
+    assert outcome(resumed / f"{name}-{epoch}") == whole

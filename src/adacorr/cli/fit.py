@@ -91,7 +91,13 @@ def fit(
     if resume is not None:
         plan = plan_from_run(resume, net)
         plan = replace(plan, verified=verified or plan.verified)
-        wanted = {"data": data, "net": net, **asdict(source), **asdict(settings)}
+        wanted = {
+            "data": data,
+            "net": net,
+            "correct": correct,
+            **asdict(source),
+            **asdict(settings),
+        }
         refuse_others(plan, wanted)
         refuse_other_method(plan, method, recipe, set_)
         if run_dir is not None and run_dir.resolve() != resume.resolve():

@@ -138,8 +138,10 @@ def plan_from_run(path: Path, net: str | None = None) -> FitPlan:
 
 def refuse_others(plan: FitPlan, wanted: dict[str, Any]) -> None:
     """A resumed run keeps its settings: one that was asked for and differs is refused."""
-    recorded = {"data": plan.data, "net": plan.net, **asdict(plan.source), **asdict(plan.settings)}
-    defaults = {"data": None, "net": None, **asdict(DataOptions()), **asdict(Settings())}
+    own = {name: getattr(plan, name) for name in ("data", "net", "correct")}
+    recorded = {**own, **asdict(plan.source), **asdict(plan.settings)}
+    usual = {"data": None, "net": None, "correct": True}
+    defaults = {**usual, **asdict(DataOptions()), **asdict(Settings())}
     typed = {word.partition("=")[0] for word in arguments.get()}
     for name, value in wanted.items():
         flag = "--" + name.replace("_", "-")
@@ -147,7 +149,8 @@ def refuse_others(plan: FitPlan, wanted: dict[str, Any]) -> None:
         same = value == recorded[name] or (name == "data" and _same_data(value, recorded[name]))
         if asked and not same and name != "workers":  # the number of workers changes no result
             flag = "data" if name == "data" else flag
-            raise InputError(f"{flag}: expected {recorded[name]} as in the run, got {value}")
+            kept = "none" if recorded[name] in (None, "") else recorded[name]
+            raise InputError(f"{flag}: expected {kept} as in the run, got {value}")
 
 
 def _same_data(wanted: str | None, recorded: str) -> bool:

@@ -124,7 +124,7 @@ def probe(source: Path | bytes, name: str) -> tuple[tuple[int, int], bool]:
 
 @contextmanager
 def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     handle = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
@@ -142,7 +142,7 @@ def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
         raise
     except Exception as error:  # Pillow's decoders raise anything from OSError to SyntaxError
         reason = " ".join(str(error).split()) or type(error).__name__
-        if "cannot identify" in reason:
+        if isinstance(error, UnidentifiedImageError):  # quotes an object in memory
             reason = "something else"
         raise InputError(f"{name}: expected a readable image, got {reason}") from error
 

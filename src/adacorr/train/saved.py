@@ -83,7 +83,7 @@ def saved_net(run: Run, named: str | None = None) -> str | None:
     if not isinstance(net, str):
         raise InputError(f"{where}: expected net, a name, got {net!r}")
     if named not in (None, net):
-        raise InputError(f"--net: expected {net} as in the run, got {named}")
+        raise InputError(f"--net: expected {net or 'none'} as in the run, got {named}")
     if is_code(net) and named is None:
         raise InputError(
             f"{where}: expected a net of adacorr's, got {net!r}, which is code; if you trust it, "

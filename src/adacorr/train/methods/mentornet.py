@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from adacorr.core.validation import check_rate
 from adacorr.train.methods.base import EpochEnd, Method, Setting, Step
 from adacorr.train.methods.parts.noise_rate import estimate_noise_rate
+from adacorr.train.methods.parts.per_sample import mean_of_processes
 
 BURN_IN, SOFT_FROM = 0.18, 0.90  # shares of the run
 DROP_UNTIL, DROP_EARLY, DROP_LATE = 0.17, 0.5, 0.05  # example dropout
@@ -70,6 +71,7 @@ class MentorNet(Method):
         self._threshold = DECAY * old + (1 - DECAY) * now
 
     def end_epoch(self, end: EpochEnd) -> Tensor:
+        self._threshold = mean_of_processes(self._threshold)
         if self.noise_rate is None and (end.epoch - 1) / self._epochs < BURN_IN:
             losses = [line["val_loss"] for line in end.history]
             if losses[-1] is None or losses[-1] <= min(losses):

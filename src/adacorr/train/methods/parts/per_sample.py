@@ -10,6 +10,14 @@ def several_processes() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
+def mean_of_processes(value: Tensor) -> Tensor:
+    """What each process of a torchrun found in its own batches, as one value for all."""
+    if several_processes():
+        torch.distributed.all_reduce(value)
+        value = value / torch.distributed.get_world_size()
+    return value
+
+
 class PerSample:
     """A tensor that is changed at the samples of a batch; :meth:`settle` ends an epoch.
 
