@@ -56,6 +56,52 @@ def test_ask_answer_correct_and_ask_again(run_cli, animals):
     assert not set(asked) & set(json.loads(out)["rows"])
 
 
+def test_a_run_is_asked_about_and_certified(run_cli, animals):
+    """The same rows as of its table; answers that it holds are not asked for again."""
+    assert run_cli("correct", "animals.csv", "--run-dir", "run", "--quiet")[0] == 0
+    assert run_cli("ask", "animals.csv", "--n", "30", "--output", "table.csv")[0] == 0
+    assert run_cli("ask", "run", "--n", "30", "--output", "q.csv")[0] == 0
+    with open("table.csv") as one, open("q.csv") as other:
+        mine, theirs = (list(csv.DictReader(file)) for file in (one, other))
+    assert [row["row"] for row in mine] == [row["row"] for row in theirs]
+    assert [row["text"] for row in mine] == [row["text"] for row in theirs]
+    assert not {"given", "p_cat"} & set(theirs[0])
+    answer("q.csv")
+    code, out, _ = run_cli("certify", "run", "--verified", "q.csv")
+    assert code == 0
+    assert "from 30 answers in random order" in out
+    assert run_cli("import", "run", "q.csv")[0] == 0
+    code, again, _ = run_cli("certify", "run")  # what was imported counts
+    assert again.splitlines()[:2] == out.splitlines()[:2]
+    assert run_cli("ask", "run", "--n", "5", "--output", "next.csv", "--json")[0] == 0
+    with open("next.csv") as file:
+        more = {row["row"] for row in csv.DictReader(file)}
+    assert len(more) == 5
+    assert not more & {row["row"] for row in theirs}
+    code, _, err = run_cli("ask", "run", "--output", "x.csv", "--label-column", "label")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected no options of tables with a run" in err
+
+
+def test_a_run_with_answers_says_who_decided(run_cli, animals):
+    assert run_cli("ask", "animals.csv", "--n", "30", "--output", "q.csv")[0] == 0
+    answer("q.csv")
+    words = ("correct", "animals.csv", "--verified", "q.csv", "--run-dir", "run")
+    assert run_cli(*words, "--output", "out.csv", "--quiet")[0] == 0
+    assert run_cli("export", "run", "--output", "final.csv")[0] == 0
+    with open("q.csv") as one, open("out.csv") as two, open("final.csv") as three:
+        asked, out, final = (list(csv.DictReader(file)) for file in (one, two, three))
+    said = {int(row["row"]) for row in asked}
+    for i, (mine, theirs) in enumerate(zip(out, final, strict=True)):
+        changed = mine["adacorr_label"] != mine["label"]
+        by = "answers" if i in said else "rule" if changed else "given"
+        assert mine["adacorr_decided_by"] == theirs["adacorr_decided_by"] == by
+        shared = ("id", "text", "label", "adacorr_label", "adacorr_alternative")
+        assert [mine[name] for name in shared] == [theirs[name] for name in shared]
+        assert theirs["adacorr_given"] == mine["label"]
+        assert float(mine["adacorr_suspicion"]) == pytest.approx(float(theirs["adacorr_suspicion"]))
+
+
 def test_answers_do_not_move_to_other_rows(run_cli, animals):
     """A row number says nothing of a table that was sorted again since people were asked."""
     run_cli("ask", "animals.csv", "--n", "40", "--output", "q.csv", "--quiet")

@@ -38,7 +38,7 @@ def certify(
     seed
         The seed of adacorr ask.
     """
-    from adacorr.core.validation import check_number
+    from adacorr.core.validation import InputError, check_number
     from adacorr.correction.rerun import RunInputs
     from adacorr.report.certificate import facts, rule_of, write_certificate
     from adacorr.runs.directory import Run
@@ -47,7 +47,14 @@ def certify(
     if target is not None:
         check_number(target, "--target", above=0, below=1)
     data = RunData.open(Run.open(run))
-    answers, people, agreed = _from_file(data, verified) if verified else _from_review(data)
+    answers, people, agreed = (
+        answers_from_file(data, verified) if verified else answers_of_run(data)
+    )
+    if not answers:
+        raise InputError(
+            f"{run}: expected answers given on the review page (or imported, or --verified FILE), "
+            "got none"
+        )
     result = RunInputs.of(data).correct(answers, seed)
     assert result.certificate is not None
     told = facts(data, result.certificate, rule_of(data, result.note), people, seed, agreed)
@@ -71,7 +78,7 @@ def _about_target(target: float, more: int) -> str:
     )
 
 
-def _from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any], list[str]]:
+def answers_from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any], list[str]]:
     """Answers by the row's number in the source, or by its id."""
     from adacorr.cli.answers import verified_by
     from adacorr.labels import Codec
@@ -84,11 +91,10 @@ def _from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any], list
     return answers, {path.name: f"{len(answers):,}"}, []
 
 
-def _from_review(data: RunData) -> tuple[Answers, dict[str, Any], list[str]]:
+def answers_of_run(data: RunData) -> tuple[Answers, dict[str, Any], list[str]]:
     """What was answered and decided on the run's review page or imported, by whom and when."""
     from contextlib import closing
 
-    from adacorr.core.validation import InputError
     from adacorr.review import open_review
     from adacorr.review.answers import (
         AnswerLog,
@@ -110,9 +116,4 @@ def _from_review(data: RunData) -> tuple[Answers, dict[str, Any], list[str]]:
     else:
         came = brought(data)
         answers, people = as_answers(settled(came)), brought_by(data, came)
-    if not answers:
-        raise InputError(
-            f"{path}: expected answers given on the review page (or imported, or --verified FILE), "
-            "got none"
-        )
     return answers, people, agreed

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.asking import Queue, check_seed, is_disputed
 from adacorr.core.sparse import complete
-from adacorr.core.validation import check_count
+from adacorr.core.validation import InputError, check_count
 from adacorr.correction.panel import majority_vote
 from adacorr.correction.tables import (
     Progress,
@@ -26,11 +27,17 @@ from adacorr.correction.tables import (
 from adacorr.correction.verified import Verified
 from adacorr.files import atomic
 from adacorr.labels import Codec
+from adacorr.runs.reader import RunData
+from adacorr.runs.samples import Items
 from adacorr.tables.decode import Place, decode_probs
 from adacorr.tables.labels import encode_given, given_labels
 from adacorr.tables.layout import Layout, Request
 from adacorr.tables.sources import Source
 
+if TYPE_CHECKING:
+    from distributed import Client
+
+_ROWS = 1 << 16
 ROW, LABEL = "row", "label"
 """Columns of a file of questions: the row's number in the table, and where the answer goes."""
 
@@ -60,6 +67,7 @@ def ask_table(
     rng: int = 0,
     normalize: bool = False,
     batch_rows: int | None = None,
+    client: Client | None = None,
     progress: Progress = lambda stage, rows, total: None,
 ) -> TableQuestions:
     """The rows of a table to look at next; the same as :func:`adacorr.ask` says of arrays.
@@ -70,21 +78,29 @@ def ask_table(
     n : how many rows.
     verified : the answers so far, ``{row: label}`` or a file.
     rng : the seed of the order, the same in every pass.
+    client : of a Dask cluster, which then reads the files; all workers must see them.
     """
     sources = open_inputs(source)
     layout = common_layout(sources, columns or Request())
     said = Verified.of(verified)
     answered = np.empty(0, dtype=np.int64) if said is None else np.unique(said.rows(sources))
     rows = batch_rows or rows_per_batch(sources, layout)
-    survey, starts = survey_all(sources, layout, rows, progress, None, normalize=normalize)
+    survey, starts = survey_all(sources, layout, rows, progress, client, normalize=normalize)
     codec = survey.codec(layout)
     queue = Queue.of(
         np.empty(0, dtype=bool), check_count(n, "n") + len(answered), seed=check_seed(rng)
     )
-    for one, start in zip(sources, starts, strict=True):
-        for part in _queues(one, layout, codec, start, rows, queue, normalize):
-            queue = queue.merge(part)
-            progress("asking", sum(part.sizes), survey.rows)
+    reading = _Reading(layout, codec, rows, queue, normalize)
+    items = zip(sources, starts, strict=True)
+    if client is None:
+        parts = (part for item in items for part in _queues(reading, item))
+    else:
+        from adacorr.correction.cluster import stream
+
+        parts = stream(client, _queue, reading, items)
+    for part in parts:
+        queue = queue.merge(part)
+        progress("asking", sum(part.sizes), survey.rows)
     wanted = queue.next(n, answered)
     return TableQuestions(wanted, _fields(sources, starts, layout, wanted, rows), codec.names)
 
@@ -99,34 +115,82 @@ def write_questions(
             tasks = [{"data": {**_plain(fields), ROW: row}} for row, fields in pairs]
             json.dump(tasks, file, ensure_ascii=False, indent=1, default=str)
             return
-        names = [name for name in (questions.fields or [{}])[0] if name not in (ROW, LABEL)]
+        every = dict.fromkeys(name for fields in questions.fields for name in fields)
+        names = [name for name in every if name not in (ROW, LABEL)]
         writer = csv.writer(file)
         writer.writerow([ROW, *names, LABEL])
-        writer.writerows([row, *(fields[name] for name in names), ""] for row, fields in pairs)
+        writer.writerows(
+            [row, *(fields.get(name, "") for name in names), ""] for row, fields in pairs
+        )
 
 
-def _queues(
-    source: Source,
-    layout: Layout,
-    codec: Codec,
-    start: int,
-    rows: int,
-    like: Queue,
-    normalize: bool,
-):
-    """What each batch of a file adds to the queue."""
-    row = 0
-    for batch in source.batches(layout.needed, rows):
+def ask_run(
+    data: RunData, n: int = 50, *, answered: Collection[int] = (), rng: int = 0
+) -> TableQuestions:
+    """The rows of a run to look at next: those that its review page asks about.
+
+    Parameters
+    ----------
+    n : how many rows.
+    answered : rows of the run that have an answer.
+    rng : the seed of the order, the same in every pass; the page's is 0.
+
+    The `rows` are row numbers in the source, by which ``adacorr certify`` finds them.
+    """
+    if data.pred_probs is None:
+        raise InputError(
+            f"{data.run.path}: expected a run with probabilities (pred_probs.npy), got none; ask "
+            "about its table instead"
+        )
+    pairs = [(batch.given, batch.index) for batch in data.batches()]
+    given, index = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    done, count = np.array(sorted(answered), dtype=np.int64), check_count(n, "n")
+    queue = queue_of_run(given, data.pred_probs, count + len(done), check_seed(rng))
+    rows = index[queue.next(count, done)]
+    items = Items(data, rows, side=1)
+    fields: list[dict[str, Any]] = [dict(items.get(row).fields) for row in rows.tolist()]
+    return TableQuestions(rows, fields, data.class_names)
+
+
+def queue_of_run(given: NDArray[np.int64], pred_probs: Any, limit: int, seed: int = 0) -> Queue:
+    """The first rows to ask about; reads a piece at a time."""
+    queue = Queue.of(np.empty(0, dtype=bool), limit, seed=seed)
+    for start in range(0, len(given), _ROWS):
+        rows = slice(start, start + _ROWS)
+        disputed = is_disputed(given[rows], pred_probs[rows])
+        queue = queue.merge(Queue.of(disputed, limit, seed=seed, first_row=start))
+    return queue
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the files of a table are read."""
+
+    layout: Layout
+    codec: Codec
+    rows: int
+    like: Queue
+    normalize: bool
+
+
+def _queues(reading: _Reading, item: tuple[Source, int]) -> Iterator[Queue]:
+    """What each batch of a file, whose first row has this number, adds to the queue."""
+    (source, start), layout, codec, row = item, reading.layout, reading.codec, 0
+    for batch in source.batches(layout.needed, reading.rows):
         if not batch.num_rows:
             continue
         place = Place(source, layout, row)
         codes = encode_given(codec, given_labels(batch, place), place)
-        f: Any = complete(
-            decode_probs(batch, place, check=False, normalize=normalize), len(codec.names)
-        )
+        read = decode_probs(batch, place, check=False, normalize=reading.normalize)
+        f: Any = complete(read, len(codec.names))
         disputed = is_disputed(majority_vote(codes, f) if layout.annotators else codes, f)
+        like = reading.like
         yield Queue.of(disputed, like.limit, seed=like.seed, first_row=start + row)
         row += batch.num_rows
+
+
+def _queue(reading: _Reading, item: tuple[Source, int]) -> Queue:
+    return reduce(Queue.merge, _queues(reading, item), reading.like)
 
 
 def _fields(

@@ -21,7 +21,7 @@ from adacorr.runs.reader import RunData, clean_text
 
 CERTIFICATE = PAGE  # what a person opens; the same as JSON lies beside it
 SEED = 0  # of the order of the questions
-APPLY_SECONDS = 120.0
+APPLY_SECONDS = 600.0
 MORE = 10
 
 

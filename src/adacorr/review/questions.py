@@ -12,33 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adacorr.core.answers import Answers
-from adacorr.core.asking import Queue, is_disputed
+from adacorr.core.asking import is_disputed
 from adacorr.core.certify import Certificate, Tally, certify
+from adacorr.correction.questions import queue_of_run
 from adacorr.correction.rerun import RunInputs
 from adacorr.review.answers import Said, as_answers
 from adacorr.review.queue import LEASE_SECONDS
 from adacorr.runs.reader import RunData
 
-ELEMENTS = 100_000_000
-"""Runs with more probabilities are asked about with ``adacorr ask``: the page holds them all."""
+ELEMENTS = 1_000_000_000
+"""Runs with more probabilities are asked about with ``adacorr ask``: after each answer the page
+reads them all, a hundred million in some ten seconds, from the disk and in the background."""
 PLANNED = 2000
 """So many questions are planned; nobody answers more in one run."""
 AGAIN = 10
 """Every tenth question of a person is one that somebody, or they themselves, answered before."""
 APART = 10
 """A person meets a row again after at least so many others."""
-_ROWS = 1 << 16
 
 
 def plan(given: NDArray[np.int64], pred_probs: Any, limit: int = PLANNED) -> NDArray[np.int64]:
-    """The rows to ask about, in the order of :func:`adacorr.ask`; reads a piece at a time."""
-    order: Queue | None = None
-    for start in range(0, len(given), _ROWS):
-        rows = slice(start, start + _ROWS)
-        part = Queue.of(is_disputed(given[rows], pred_probs[rows]), limit, first_row=start)
-        order = part if order is None else order.merge(part)
-    assert order is not None  # a run has rows
-    return order.next(limit)
+    """The rows to ask about, in the order of :func:`adacorr.ask`."""
+    return queue_of_run(given, pred_probs, limit).next(limit)
 
 
 @dataclass

@@ -11,7 +11,7 @@ export class Refused extends Error {
 // one, and this page must not write into a later review on the same port.
 const base = `/api/${document.querySelector('meta[name="adacorr-run"]').content}`;
 const PATIENCE_MS = 30_000;
-const APPLY_MS = 150_000; // the rule is fitted to the last answers first
+const APPLY_MS = 630_000; // the rule is fitted to the last answers first
 
 async function ask(path, options, patience = PATIENCE_MS) {
   let answer;
