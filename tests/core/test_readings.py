@@ -55,6 +55,6 @@ def test_the_true_number_of_wrong_changes_lies_in_the_interval(rate, kind):
 
 
 def test_intervals_of_the_rate_hold_what_they_are_made_of():
-    assert interval_by_class(0.01, 100, 0.2)[0] == 0
-    assert interval_open(0.0, 100) == (0.0, 0.01)
-    assert interval_open(0.6, 100) == (0.0, 0.6)
+    assert interval_by_class(0.01, 100, 0.2, opposed=0.2)[0] == 0
+    assert interval_open(0.0, 100)[1] == pytest.approx(4 * (0.01 + 2 * np.sqrt(0.01 * 0.99 / 100)))
+    assert 0.6 < interval_open(0.6, 100)[1] < 0.71

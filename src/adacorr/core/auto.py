@@ -7,8 +7,8 @@ A disagreement between model and label has two explanations, and each has its ow
 * **noise by difficulty** (:mod:`adacorr.core.meter`): people and rules err more on hard rows. Its
   evidence is how far the given label is from the model's first choice.
 
-The first is taken if it finds noise; the second if it shows more than twice the noise that the
-first one admits. If neither shows any, both "the labels are right" and "the model is right" fit:
+The first is taken if it finds noise and the rows bear it out (:mod:`adacorr.core.plateau`); the
+second if it shows more than twice the noise that the first one admits. If neither shows any, both "the labels are right" and "the model is right" fit:
 nothing is changed, both readings are stated, and a few answers of a person settle it.
 """
 
@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from adacorr.core.by_class import fit_by_class
 from adacorr.core.inputs import input_warnings
 from adacorr.core.lrt import Decision, decided
-from adacorr.core.meter import Array, Meter, best_other, log_odds, read_meter, sigmoid
+from adacorr.core.meter import PROOF, Array, Meter, best_other, log_odds, read_meter, sigmoid
+from adacorr.core.plateau import read_plateau
 from adacorr.core.readings import (
     Reading,
     both_readings,
@@ -133,9 +134,16 @@ def fit_auto(
         rows = sample_rows(len(labels), _METER_ROWS)
         meter = read_meter(labels[rows], pred_probs[rows]) if T is None else Meter(False)
     warnings = input_warnings(labels, pred_probs)
-    rule = _choose(by_class, meter, labels, pred_probs, stop=bool(warnings))
+    acts = by_class.active and (T is not None or _believed(by_class, labels[rows], pred_probs[rows]))
+    rule = _choose(by_class, meter, labels, pred_probs, acts=acts, stop=bool(warnings))
     summary = {**rule.summary, "warnings": list(warnings)}
     return replace(rule, summary=summary, max_flip_error=max_flip_error)
+
+
+def _believed(by_class: ByClass, labels: NDArray[np.int64], f: Probs) -> bool:
+    """Whether noise by class, and not a target that is half decided, is what the rows show."""
+    plateau = read_plateau(labels, f)
+    return plateau.clear and plateau.flat and by_class.evidence > PROOF
 
 
 def _choose(
@@ -144,16 +152,17 @@ def _choose(
     labels: NDArray[np.int64],
     f: Probs,
     *,
+    acts: bool,
     stop: bool,
 ) -> AutoRule:
     """The reading that the data support; none where the inputs themselves are in doubt."""
     opposed = float((first_choice(f)[0] != labels).mean())
     rate = by_class.summary["noise_rate"] or 0.0
-    acts = by_class.active and not stop
+    acts = acts and not stop
     if not stop and meter.shown and meter.low > DENIED * (rate if acts else 0.0):
         return _by_difficulty(by_class, meter, labels, f, opposed)
     if acts:
-        rule = _by_class(by_class, rate, labels, f)
+        rule = _by_class(by_class, rate, labels, f, opposed)
         if meter.shown or rule.interval[0] > 0:
             return rule
     return _open(by_class, meter, opposed, len(labels))
@@ -183,13 +192,16 @@ def _by_difficulty(
     return AutoRule(Ground.DIFFICULTY, by_class, meter, (reading,), interval, summary)
 
 
-def _by_class(by_class: ByClass, rate: float, labels: NDArray[np.int64], f: Probs) -> AutoRule:
+def _by_class(
+    by_class: ByClass, rate: float, labels: NDArray[np.int64], f: Probs, opposed: float
+) -> AutoRule:
     rows = sample_rows(len(labels), _INTERVAL_ROWS)
     decided = by_class.decide(labels[rows], f[rows])
     doubt = by_class.doubt(f[rows])
     reading = Reading("labels are wrong by class", float(decided.flipped.mean()), rate)
-    interval = interval_by_class(rate, len(rows), doubt)
-    note = f"{by_class.summary['note']}, if errors depend on the class and not on the row"
+    interval = interval_by_class(rate, len(rows), doubt, opposed)
+    found = by_class.summary["note"]
+    note = f"{found}, if errors depend on the class and not on the row; else up to {interval[1]:.0%}"
     summary = summary_of(Ground.CLASSES.value, rate, note, interval, (reading,))
     return AutoRule(Ground.CLASSES, by_class, Meter(False), (reading,), interval, summary)
 

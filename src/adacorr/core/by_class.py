@@ -129,6 +129,7 @@ class ClassNoiseRule:
     summary : plain values that describe the fit.
     blind : the fit says nothing about the labels at all; every confidence is then NaN.
     shift : of the log odds that rank the rows, see `_suspicion`.
+    evidence : standard errors by which held-out labels are likelier with noise than without.
     """
 
     T: Array
@@ -141,6 +142,7 @@ class ClassNoiseRule:
     summary: dict[str, Any] = field(default_factory=dict)
     blind: bool = False
     shift: float = 0.0
+    evidence: float = np.inf
 
     def posterior(self, labels: NDArray[np.int64], pred_probs: NDArray[np.floating]) -> Array:
         """(N, K): P(true = j | x, given label)."""
@@ -244,10 +246,30 @@ def fit_by_class(
             rule, eta = _anchored(labels, features, rule, eta)
             rule, eta = _pooled(labels, features, rule, eta)
     rule = replace(rule, max_flip_error=max_flip_error)
+    fitted_eta = eta
     more = sample_rows(len(given), int(np.clip(_JUDGE_ELEMENTS // k, *_JUDGE_ROWS)))
     if len(more) > 2 * len(rows):  # judged by rows that it was hardly fitted to: rare classes count
         rows, eta = more, rule.clean(probs[more])
-    return _judge(rule, given[rows], probs[rows], eta, known=T is not None)
+    rule = _judge(rule, given[rows], probs[rows], eta, known=T is not None)
+    if T is not None or not rule.active:
+        return rule
+    return replace(rule, evidence=_evidence(labels, features, rule.T, fitted_eta))
+
+
+def _evidence(labels: NDArray[np.int64], features: Array, T: Array, eta: Array) -> float:
+    """By how many standard errors noise explains held-out labels better than none.
+
+    The rival has the same map from the model to the labels, and no wrong labels: each row is as
+    undecided as the model says.
+    """
+    _, plain = _fit_rule(labels, features, np.eye(len(T)))
+    gain = np.log(posterior(eta, T, labels)[1]) - np.log(posterior(plain, np.eye(len(T)), labels)[1])
+    return standard_errors(gain)
+
+
+def standard_errors(gain: Array) -> float:
+    """Of the mean of these numbers, above zero."""
+    return float(gain.sum() / max(gain.std() * np.sqrt(len(gain)), 1e-12))
 
 
 def _fit_rule(

@@ -176,6 +176,8 @@ def inform(
     orders = [base.ground]
     if base.ground is Ground.CLASSES:  # a matrix fits badly where labels err in another way
         orders.append(Ground.OPEN)
+    elif base.ground is Ground.OPEN and base.by_class.active:  # fitted, but not borne out by rows
+        orders.append(Ground.CLASSES)
     choices = [_choose(base, order, labels, f, answered) for order in orders]
     best = choices[0]
     for other in choices[1:]:
@@ -237,7 +239,7 @@ def _choose(
     line = fit_line(score[gain != 0], gain[gain != 0] > 0, Prior.of(base, order))
     threshold = _largest_gain(line, scores[may], family)
     known = (answered.truth >= 0) & _open_to_change(order, given, probs, score)
-    if not _stands(gain[known & (score > threshold)], shown=order is not Ground.OPEN):
+    if not _stands(gain[known & (score > threshold)], shown=order is base.ground is not Ground.OPEN):
         threshold = np.inf
     gained = np.where(known & (score > threshold), gain, 0)
     changes = float((may & (scores > threshold)).mean())

@@ -6,7 +6,8 @@ vanish where the model is sure. Wrong labels do neither. So call a disagreement 
 label ranks beyond the nearest third of the other classes:
 
 * `NEAR_MISS` of the model's errors are far (a premise, measured between .02 and .13 on models from
-  a linear probe to a large network; it is checked, see below);
+  a linear probe to a large network; up to .27 in the tenth of the rows where a probe is least sure;
+  it is checked, see below);
 * of wrong labels the share is read off the disagreements of the surest rows, where hardly any model
   error is left.
 
@@ -117,7 +118,7 @@ def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> Met
     opposed = np.flatnonzero(predicted != labels)
     if len(opposed) < TENTHS:
         return Meter(False)
-    tenth = _tenths(predicted, top)
+    tenth = tenths(predicted, top)
     far, unlisted = beyond(labels[opposed], f[opposed], max(1, round((k - 1) / 3)))
     near, most = max(NEAR_MISS, unlisted), max(NEAR_MISS_MOST, unlisted)
     size = np.bincount(tenth, minlength=TENTHS)
@@ -132,8 +133,7 @@ def read_meter(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> Met
     _, odds = best_other(labels[opposed], f[opposed])
     line = _fit_line(odds, tenth[opposed], counts.opposed, wrong)
     rate, low = (float(part @ counts.opposed / size.sum()) for part in (wrong, least))
-    chance = 2 * counts.error(slice(0, SURE_TENTHS)) / counts.noise_share()
-    return Meter(True, rate, low * max(0.0, 1 - MARGIN - chance), line, sure, hard)
+    return Meter(True, rate, low * (1 - MARGIN), line, sure, hard)
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,13 @@ class Counts:
         share = (self.far[tenths].sum() + 2) / n
         return float(np.sqrt(share * (1 - share) / n))
 
+    def beyond_near_misses(self, tenths: slice, near_miss: float) -> bool:
+        """Whether so many far labels come by chance less often than `PROOF` standard errors do."""
+        from scipy.stats import binom, norm
+
+        far, n = self.far[tenths].sum(), self.opposed[tenths].sum()
+        return bool(binom.sf(far - 1, n, near_miss) < norm.sf(PROOF))
+
     def proof(self, near_miss: float = NEAR_MISS_MOST) -> bool:
         """Whether sure rows have more far labels than model errors explain, and than hard rows.
 
@@ -159,7 +166,7 @@ class Counts:
         """
         hard = slice(7, 10)
         return any(
-            self.far_share(sure) - near_miss > PROOF * self.error(sure)
+            self.beyond_near_misses(sure, near_miss)
             and self.far_share(sure) - self.far_share(hard)
             > PROOF * np.hypot(self.error(sure), self.error(hard))
             for sure in (slice(0, 1), slice(0, SURE_TENTHS), slice(0, 5))
@@ -168,11 +175,12 @@ class Counts:
     def noise_share(self) -> float:
         """The far share of wrong labels: the largest among the surest one, two, three tenths.
 
-        Model errors that are left among the sure rows make it smaller, and counts too high.
+        Model errors that are left among the sure rows make it smaller, and counts too high; so
+        may chance, and a standard error is added.
         """
         cuts = [slice(0, j + 1) for j in range(SURE_TENTHS)]
         enough = [c for c in cuts if self.opposed[c].sum() >= ENOUGH] or cuts[-1:]
-        return max(self.far_share(c) for c in enough)
+        return min(max(self.far_share(c) for c in enough) + self.error(enough[-1]), 1.0)
 
     def wrong_share(self, near_miss: float) -> Array:
         """(10,) share of disagreements that are wrong labels; it falls with difficulty."""
@@ -181,7 +189,7 @@ class Counts:
         return np.clip((pooled - near_miss) / max(noise - near_miss, 1e-6), 0, 1)
 
 
-def _tenths(predicted: NDArray[np.int64], top: NDArray[np.floating]) -> NDArray[np.int64]:
+def tenths(predicted: NDArray[np.int64], top: NDArray[np.floating]) -> NDArray[np.int64]:
     """0 for the surest tenth of the rows of each predicted class, 9 for the least sure."""
     order = np.lexsort((-top, predicted))
     size = np.bincount(predicted)

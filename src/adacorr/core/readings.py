@@ -31,25 +31,38 @@ class Reading:
         return f"{self.name}: {self.changes:.1%} to change, {self.noise_rate:.1%} wrong"
 
 
-def interval_by_class(rate: float, rows: int, doubt: float) -> Interval:
+def interval_by_class(rate: float, rows: int, doubt: float, opposed: float) -> Interval:
     """Of a fitted rate: chance, a tenth of the rate, and model errors that pass for noise.
 
-    >>> low, high = interval_by_class(0.2, 2000, 0.05)
+    That errors go by class is what the fit assumes. Where they grow with difficulty instead, they
+    look like doubts of the model; so the upper end is no less than the share of labels that the
+    model opposes.
+
+    >>> low, high = interval_by_class(0.2, 2000, 0.05, opposed=0.23)
     >>> round(low, 2), round(high, 2)
     (0.15, 0.25)
+    >>> round(interval_by_class(0.02, 2000, 0.05, opposed=0.1)[1], 2)
+    0.11
     """
-    margin = 2 * np.sqrt(rate * (1 - rate) / rows) + CHANGE * rate + DOUBT_SHARE * doubt
-    return float(max(rate - margin, 0.0)), float(min(rate + margin, 1.0))
+    margin = _chance(rate, rows) + CHANGE * rate + DOUBT_SHARE * doubt
+    high = max(rate + margin, opposed + _chance(opposed, rows))
+    return float(max(rate - margin, 0.0)), float(min(high, 1.0))
+
+
+def _chance(rate: float, rows: int) -> float:
+    return 2 * float(np.sqrt(rate * (1 - rate) / rows))
 
 
 def interval_open(opposed: float, rows: int) -> Interval:
     """While nothing tells model errors from wrong labels; `opposed` is the share of disagreements.
 
-    >>> interval_open(0.04, 1000)
-    (0.0, 0.16)
+    >>> low, high = interval_open(0.04, 1000)
+    >>> low, round(high, 2)
+    (0.0, 0.21)
     """
-    most = max(opposed, min(LEARNT_MOST * opposed, MAJORITY))
-    return 0.0, float(min(max(most, 1 / rows), 1.0))
+    found = max(opposed, 1 / rows)
+    found += _chance(found, rows)
+    return 0.0, min(max(found, min(LEARNT_MOST * found, MAJORITY)), 1.0)
 
 
 @dataclass(frozen=True)

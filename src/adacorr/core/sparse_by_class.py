@@ -27,6 +27,7 @@ from adacorr.core.by_class import (
     CONFIDENT_SHARE,
     MIN_ROWS,
     Verdict,
+    standard_errors,
 )
 from adacorr.core.calibration import FLOOR, golden_section
 from adacorr.core.lrt import Decision, decided
@@ -103,7 +104,7 @@ class SparseClassNoiseRule:
     scale, rate, targets : eta ~ f ** scale; P(label is wrong); where wrong labels go.
     model_error : how often the model is taken to be confidently wrong.
     learnt : the noise rate that f itself has learnt and is freed of, mostly 0.
-    active, max_flip_error, summary, blind : as in the dense rule.
+    active, max_flip_error, summary, blind, evidence : as in the dense rule.
     """
 
     scale: float
@@ -115,6 +116,7 @@ class SparseClassNoiseRule:
     max_flip_error: float | None = None
     summary: dict[str, Any] = field(default_factory=dict)
     blind: bool = False
+    evidence: float = np.inf
 
     def eta(self, f: TopK) -> tuple[Array, Array]:
         """Clean posterior of the listed classes (0 where padded), and of each other class."""
@@ -213,6 +215,7 @@ def fit_sparse_by_class(
     part = [Half(labels[rows], f[rows], even)]
     rule = _fit_numbers(SparseClassNoiseRule(1.0, _start(*_best(part[0])), even), part)
     rule = _anchored(rule, part)
+    rule = replace(rule, evidence=_evidence(rule, part))
     fold = (priority(np.arange(len(labels))) >> np.uint64(7)) & np.uint64(1)
     sides = [fold == 0, fold == 1]
     if all(side.any() for side in sides):
@@ -262,6 +265,12 @@ def _anchored(rule: SparseClassNoiseRule, part: list[Half]) -> SparseClassNoiseR
     other = _fit_scale(replace(rule, rate=rate, learnt=rate), part)
     gain = part[0].log_likelihood(other) - part[0].log_likelihood(rule)
     return rule if gain.sum() < -2 * gain.std() * np.sqrt(len(gain)) else other
+
+
+def _evidence(rule: SparseClassNoiseRule, part: list[Half]) -> float:
+    """By how many standard errors noise explains the labels better than none."""
+    plain = _fit_scale(replace(rule, rate=0.0, learnt=0.0), part)
+    return standard_errors(part[0].log_likelihood(rule) - part[0].log_likelihood(plain))
 
 
 def _with_pairs(
