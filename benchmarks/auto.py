@@ -412,14 +412,14 @@ that confuses two classes with confidence: that is read as noise between them.
 
 **The meter** (`core/meter.py`). *Assumption: a model's errors are near misses, a wrong label need
 not be.* A disagreement is *far* when y ranks beyond the nearest third of the other classes. Of
-model errors a share of .10 (at most .13, on models from a linear probe to a large network) is
-far. Of wrong labels, the share q is read off the disagreements of the surest rows, where hardly
-any model errors are left, a standard error added. Rows are sorted into tenths of difficulty within each predicted class;
-in a tenth with far share s, the share of disagreements that are wrong labels is (s - .10) / (q -
-.10), made to fall with difficulty. It is believed only where the far share of the surer half
-clears .13 (a binomial test at the level of three standard errors) and falls by three standard
-errors to the hardest tenths, since model errors get farther as a model gets less sure. It replaces the class reading where its lower limit shows
-more than twice the noise.
+model errors a share of .10 (at most .13, on models from a linear probe to a large network) is far.
+Of wrong labels, the share q is read off the disagreements of the surest rows, where hardly any
+model errors are left, a standard error added. Rows are sorted into tenths of difficulty within
+each predicted class; in a tenth with far share s, the share of disagreements that are wrong labels
+is (s - .10) / (q - .10), made to fall with difficulty. It is believed only where the far share of
+the surer half clears .13 (a binomial test at the level of three standard errors) and falls by
+three standard errors to the hardest tenths, since model errors get farther as a model gets less
+sure. It replaces the class reading where its lower limit shows more than twice the noise.
 
 *What breaks it*: fewer than six classes (near and far are then the same); noise that goes to the
 nearest class; a model that has learnt the noise; model errors that are far (classes with two

@@ -5,7 +5,7 @@ import pytest
 
 from adacorr.core import noise
 from adacorr.core.auto import Ground, fit_auto
-from adacorr.core.plateau import Plateau, read_plateau
+from adacorr.core.plateau import Disagreement, read_plateau
 
 
 def undecided(n: int, k: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +42,7 @@ def test_labels_wrong_at_one_rate_on_clear_rows_are_found(k):
 
 def test_both_parts_have_to_hold():
     def parts(*shares, rows=300):
-        plateau = Plateau(*shares, rows, guessing=0.5)
+        plateau = Disagreement(*shares, rows, guessing=0.5)
         return plateau.clear, plateau.flat
 
     assert parts(0.2, 0.2) == (True, True)

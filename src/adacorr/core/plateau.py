@@ -35,7 +35,7 @@ _BEYOND_CHANCE = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
-class Plateau:
+class Disagreement:
     """Disagreement with the given labels, in the surest rows and in those that follow.
 
     Attributes
@@ -61,12 +61,12 @@ class Plateau:
         return self.following <= max(RISE * self.sure, self.sure + chance)
 
 
-def read_plateau(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> Plateau:
+def read_plateau(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> Disagreement:
     """Of the rows of a sample.
 
     >>> f = np.array([[0.9, 0.1], [0.1, 0.9]] * 50)
     >>> read_plateau(np.array([0, 1] * 50), f)
-    Plateau(sure=0.0, following=0.0, rows=30, guessing=0.5)
+    Disagreement(sure=0.0, following=0.0, rows=30, guessing=0.5)
     """
     predicted, top = first_choice(f)
     wrong, tenth = predicted != labels, tenths(predicted, top)
@@ -74,4 +74,4 @@ def read_plateau(labels: NDArray[np.int64], f: NDArray[np.floating] | TopK) -> P
     opposed = np.bincount(tenth[wrong], minlength=10)
     sure, following = (float(opposed[t].sum() / max(size[t].sum(), 1)) for t in (SURE, NEXT))
     frequent = np.unique(labels, return_counts=True)[1].max()
-    return Plateau(sure, following, int(size[NEXT].sum()), float(1 - frequent / len(labels)))
+    return Disagreement(sure, following, int(size[NEXT].sum()), float(1 - frequent / len(labels)))
