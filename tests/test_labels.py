@@ -10,7 +10,7 @@ import pytest
 
 import adacorr
 from adacorr.core.validation import InputError, RowError
-from adacorr.labels import encode_labels, make_codec, names_of_columns
+from adacorr.labels import encode_labels, make_codec, names_of_columns, stated_order
 from adacorr.tables.layout import Request
 
 TEN = [str(i) for i in range(11)]
@@ -92,7 +92,7 @@ def table_labels(path, **columns):
     """What the table path makes of a file."""
     out = path.with_name("out.parquet")
     request = Request(**columns)
-    settings = adacorr.correction.Settings(delta=0.5)
+    settings = adacorr.correction.TableSettings(delta=0.5)
     result = adacorr.correct_table(path, out, columns=request, settings=settings)
     return pl.read_parquet(out)["adacorr_label"].to_list(), result
 
@@ -235,3 +235,20 @@ def test_categories_that_are_not_the_columns_are_refused():
     label = pd.Categorical(["a", "b"], ["a", "b", "c"])
     with pytest.raises(InputError, match=r"classes: expected 2 names.*got 3: a, b, c"):
         adacorr.correct(label, [[0.9, 0.1], [0.1, 0.9]])
+
+
+@pytest.mark.parametrize("categories", [[0, 1, 2], [2, 1, 0], [1, 0, 2]])
+def test_a_categorical_of_integers_holds_these_integers(categories):
+    """Whatever order its categories have: read as places among them, labels were exchanged."""
+    y = np.array([0, 1, 2, 2, 1, 0])
+    label = pd.Categorical(y, categories)
+    for labels in (label, pd.Series(label)):
+        assert stated_order(labels) is None
+        assert encode_labels(labels, 3).codes.tolist() == y.tolist()
+        named = encode_labels(labels, 3, columns=["p_0", "p_1", "p_2"])
+        assert named.codes.tolist() == y.tolist()
+        turned = encode_labels(labels, 3, columns=["p_2", "p_1", "p_0"])
+        assert turned.codes.tolist() == (2 - y).tolist()
+        assert turned.decode(turned.codes).tolist() == y.tolist()
+    ahead = pd.Categorical(y + 1, [c + 1 for c in categories])
+    assert encode_labels(ahead, 3, columns=["p_1", "p_2", "p_3"]).codes.tolist() == y.tolist()

@@ -278,11 +278,15 @@ def column_names(table: Any) -> list[Any] | None:
 
 
 def stated_order(labels: Any) -> list[Any] | None:
-    """The classes in the order that a categorical of pandas or an Enum of polars states."""
+    """The classes in the order that a categorical of pandas or an Enum of polars states.
+
+    A categorical of integers states none: its labels are those integers, not their places.
+    """
     if hasattr(labels, "cat") and hasattr(getattr(labels, "cat", None), "categories"):
         labels = labels.cat
     if hasattr(labels, "categories") and hasattr(labels, "codes"):
-        return list(labels.categories)
+        order = list(labels.categories)
+        return None if all(isinstance(name, Integral) for name in order) else order
     dtype = getattr(labels, "dtype", None)
     if type(dtype).__name__ == "Enum" and hasattr(dtype, "categories"):
         return list(getattr(dtype, "categories"))  # noqa: B009
