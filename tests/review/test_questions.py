@@ -339,3 +339,41 @@ def test_a_hundred_thousand_rows_and_a_slow_fit_hold_up_no_answer(make_run):
     assert started.wait(60)
     assert not released.is_set()
     released.set()
+
+
+def test_the_doubtful_rest_is_what_the_answered_rule_is_least_sure_of(opened):
+    desk, client = opened(n=400)
+    truth = pq.read_table(desk.data.run.file("labels.parquet"))["truth"].to_numpy()
+    before = client.get(f"{client.api}/queue?client=a&order=rest&limit=100").json()
+    assert len(before) == 100  # nobody has answered: changes and suspects, the least certain first
+    said = set()
+    for _ in range(30):
+        (item, *_) = client.get(f"{client.api}/questions?client=a&reviewer=Ann").json()
+        answer(client, item["row"], int(truth[item["row"]]))
+        said.add(item["row"])
+    found = desk.interview.analyst.wait(120)
+    assert found is not None
+    rest = client.get(f"{client.api}/queue?client=a&order=rest&limit=30").json()
+    rows = [item["row"] for item in rest]
+    assert not said & set(rows)
+    sure = np.nan_to_num(found.sure)
+    assert (np.diff(sure[rows]) >= 0).all()
+    others = [int(r) for r in desk.flips.row if int(r) not in said and int(r) not in set(rows)]
+    assert sure[rows].max() <= sure[others].min()
+
+
+def test_many_answers_do_not_slow_the_next_question_down():
+    """Work grows in step with the answers: counted in looks at answers, not in time."""
+    looks = 0
+
+    class Counted(Said):
+        @property
+        def person(self):
+            nonlocal looks
+            looks += 1
+            return super().person
+
+    said = [Counted(row, 0, f"p{row % 3}", "x") for row in range(3000)]
+    questions = Questions(np.arange(10_000))
+    assert questions.next(said, "a", ANN, 8)
+    assert looks <= 3 * len(said)

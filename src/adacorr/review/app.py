@@ -235,6 +235,11 @@ class Desk:
             )
         return {"item": item, "found": len(found)}
 
+    def rest(self) -> NDArray[np.int64] | None:
+        """What the rule that the answers chose is least sure of; None before there is one."""
+        found = None if self.interview is None else self.interview.analyst.latest
+        return None if found is None else found.doubtful(self.flips.row)
+
     def check(self, flip: int) -> None:
         if flip >= len(self.flips):
             raise HTTPException(404, f"expected a flip below {len(self.flips)}, got {flip}")
@@ -356,6 +361,8 @@ def _add_reads(app: FastAPI, desk: Desk, api: str) -> None:
         given: ClassNumber | None = None,
         proposed: ClassNumber | None = None,
     ) -> list[dict[str, Any]]:
+        if order == "rest" and (rest := desk.rest()) is not None:
+            desk.queue.orders["rest"] = rest
         pair = None if given is None or proposed is None else (given, proposed)
         found = desk.queue.next(desk.store.current(), order, client, limit, pair)
         return [desk.item(flip) for flip in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,11 +79,12 @@ class Questions:
 
 def _again(said: Sequence[Said], person: tuple[str, str], mine: list[int]) -> int | None:
     """A row that others answered and this person did not; else one of their own, once."""
-    times = {row: mine.count(row) for row in set(mine)}
-    others = [one.row for one in said if one.person != person and one.row not in times]
-    people = {row: len({one.person for one in said if one.row == row}) for row in others}
-    if others:
-        return min(others, key=lambda row: (people[row], others.index(row)))
+    times, people = Counter(mine), defaultdict(set)
+    for one in said:
+        if one.row not in times:
+            people[one.row].add(one.person)
+    if people:  # the first of those with the fewest people
+        return min(people, key=lambda row: len(people[row]))
     early = [row for row in mine[: max(0, len(mine) - APART)] if times[row] == 1]
     return early[0] if early else None
 
@@ -97,24 +99,34 @@ class Outlook:
     certificate : what the answers prove of them.
     answers : those that it rests on.
     note : what the rule says of itself.
+    sure : (N,) how sure the rule is of each label after correction; NaN where it does not say.
     """
 
     labels: NDArray[np.int64]
     certificate: Certificate
     answers: Answers
     note: str = ""
+    sure: NDArray[np.float64] | None = None
+
+    def doubtful(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places of the rows that no answer has settled, those first of which the rule is least
+        sure."""
+        sure = np.zeros(len(rows)) if self.sure is None else np.nan_to_num(self.sure[rows])
+        order = np.argsort(sure, kind="stable")
+        return order[~np.isin(rows[order], self.answers.definite.rows)]
 
 
 def outlook_of(inputs: RunInputs, answers: Answers) -> Outlook:
     """The labels after correction, and what the answers prove of them."""
     result = inputs.correct(answers)
-    labels = np.asarray(result.labels, dtype=np.int64)
+    labels, sure = np.asarray(result.labels, dtype=np.int64), result.confidence
+    sure = result.ratio if sure is None else sure
     if result.certificate is not None:
-        return Outlook(labels, result.certificate, answers, result.note)
+        return Outlook(labels, result.certificate, answers, result.note, sure)
     # Nobody has answered yet: the limits before the first answer.
     given = inputs.given.codes
     tally = Tally.of(given, labels, is_disputed(given, inputs.pred_probs), answers)
-    return Outlook(labels, certify(tally), answers, result.note)
+    return Outlook(labels, certify(tally), answers, result.note, sure)
 
 
 class Analyst:

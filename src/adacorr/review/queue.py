@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adacorr.runs.reader import Batch, RunData
 
-Order = Literal["doubtful", "certain", "audit", "suspicious"]
+Order = Literal["doubtful", "certain", "audit", "suspicious", "rest"]
 LEASE_SECONDS = 90.0
 
 
@@ -138,6 +138,7 @@ class ChangeQueue:
             # The audit is about the changes that the run made; a withheld one is none yet.
             "audit": audit[~flips.withheld[audit]],
             "suspicious": suspicious[flips.suspect[suspicious]],
+            "rest": doubtful,  # until answers have chosen a rule
         }
         return cls(flips, orders)
 

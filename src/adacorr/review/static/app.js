@@ -49,8 +49,7 @@ export function setMode(mode) {
 }
 
 function doubtfulRest() {
-  state.order = "doubtful";
-  $("order").value = "doubtful";
+  state.order = $("order").value = "rest";
   setMode("changes");
   window.scrollTo(0, 0);
 }
