@@ -148,7 +148,8 @@ def test_one_person_from_first_to_export(make_run, serve_here, open_store, visit
     assert store.state[fourth_flip] == OTHER
     assert NAUGHTY[store.label[fourth_flip]] == wanted
     data, _ = open_review(run)
-    ours = export(data, store, tmp_path / "ours.parquet", "keep")
+    ours = tmp_path / "ours.parquet"
+    export(data, store, ours, "keep")
     assert pq.read_table(ours).equals(pq.read_table(tmp_path / "final.parquet"))
 
 
@@ -486,9 +487,30 @@ def test_from_questions_to_applied_labels_and_certificate(
     page.click("#applied-close")
     page.click("#rest")  # the doubtful ones, one by one
     page.wait_for_selector("#accept:not([hidden])")
+    assert page.input_value("#order") == "rest"
+    settled(page)
+    doubted = int(re.findall(r"\d+", where(page))[0])
+    assert doubted not in said
+    page.keyboard.press("n")
+    page.keyboard.type("hard to say")
+    page.keyboard.press("Enter")
     press(page, "a")
+    store = open_review(run)[1]
+    assert [(row, note) for row, _, note in store.notes()] == [(doubted, "hard to say")]
     page.reload()
     page.wait_for_selector("#accept:not([hidden])")  # the mode is kept
+
+
+def test_a_question_is_found_by_its_index(make_run, serve_here, visit, open_answers):
+    run = make_run(data={"source": "digits"})
+    page = visit(serve_here(run), mode="questions")
+    page.fill("#find", "123")
+    page.press("#find", "Enter")
+    page.wait_for_function("() => document.querySelector('#ask-where').textContent === 'Index 123'")
+    page.wait_for_selector("#picture:not([hidden])")
+    assert page.locator("#given").is_hidden()
+    answer(page, "2")
+    assert [(one.row, one.label) for one in open_answers(run).standing()] == [(123, 1)]
 
 
 def test_questions_with_many_classes_are_answered_by_search(

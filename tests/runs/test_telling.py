@@ -44,6 +44,8 @@ def test_telling_columns_come_first_and_copies_of_the_label_not_at_all(tmp_path,
     assert len(shown) == MAX_COLUMNS
     assert "same" not in shown
     assert "name" not in shown[:5]
+    by_name = TableRows(path, np.array([5999]), known=known, id_column="name").get(5999)
+    assert list(by_name)[-1] == "name"
 
 
 def test_rows_are_bounded_and_those_of_the_source_whatever_their_order():

@@ -70,6 +70,9 @@ class TableRows:
         if known is not None:
             readable = most_telling(sources, readable, known)
         self._columns = readable[:MAX_COLUMNS]
+        name = id_column or "id"  # by which people know the row, and look for it
+        if name in readable[MAX_COLUMNS:]:
+            self._columns[-1] = name
         if self._key is not None and self._key not in sources[0].types:
             raise InputError(f"{path}: expected a column {self._key!r} as in the run, got none")
         Thread(target=self._gather, args=(sources,), daemon=True).start()
