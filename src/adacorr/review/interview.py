@@ -105,7 +105,11 @@ class Interview:
         told = facts(self.data, certificate, rule, people, SEED, agreement_of(self.log))
         told |= {"labels": path.name}
         write_certificate(run.path, told)
-        return {"labels": path.name, "certificate": CERTIFICATE, "sentence": capital(told["sentence"])}
+        return {
+            "labels": path.name,
+            "certificate": CERTIFICATE,
+            "sentence": capital(told["sentence"]),
+        }
 
 
 def outlook(certificate: Certificate, changed: int) -> dict[str, Any]:
