@@ -95,7 +95,8 @@ def test_cannot_tell_counts_as_wrong_and_stays():
     assert unsure.wrong_after > sure.wrong_after
     assert unsure.wrong_before[0] <= sure.wrong_before[0]
     assert unsure.wrong_changes is None
-    assert unsure.sentence.startswith("change no label by rule")
+    assert unsure.sentence.startswith(f"change no label by rule, {unsure.fixed} by answers;")
+    assert unsure.wrong_changes_between == (0.0, 0.0)
 
 
 def test_all_rows_answered_leaves_nothing_open():

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import adacorr
 from adacorr.core.certificate import Reliability
 from adacorr.core.validation import InputError
-from adacorr.correction import correct_table
+from adacorr.correction import TableSettings, correct_table
 from adacorr.report import write_report
 from adacorr.report.diagnostics import mismatch
 from adacorr.report.page import render
@@ -204,11 +205,13 @@ def test_warnings_stop_the_reader(make_run):
     assert "The classes seem to be &lt;permuted&gt;." in html
 
 
-def corrected(folder, given, pred_probs):
+def corrected(folder, given, pred_probs, verified=None):
     """The page of a run of `correct`."""
     table = pa.table({"label": given, "pred_probs": pred_probs.tolist()})
     pq.write_table(table, folder / "table.parquet")
-    correct_table(folder / "table.parquet", run_dir=folder / "run")
+    correct_table(
+        folder / "table.parquet", run_dir=folder / "run", settings=TableSettings(verified=verified)
+    )
     return page(Run.open(folder / "run"))
 
 
@@ -236,6 +239,21 @@ def test_a_model_that_guesses_is_to_be_replaced_first(tmp_path):
     html = corrected(tmp_path, rng.integers(0, 4, 800), rng.dirichlet(np.ones(4), 800))
     assert "Get a better model first" in html
     assert html.index("Either the model is poor") < html.index("Two readings fit")
+
+
+def test_answers_close_the_question(tmp_path):
+    """A few wrong labels, and a model that errs as often: open before answers, settled after."""
+    rng = np.random.default_rng(0)
+    truth, sure = rng.integers(0, 2, 400), rng.beta(20, 1, 400)
+    first = np.where(rng.random(400) < sure, truth, 1 - truth)
+    f = np.where(np.arange(2) == first[:, None], sure[:, None], 1 - sure[:, None])
+    given = np.where(np.arange(400) < 4, 1 - truth, truth)
+    (tmp_path / "before").mkdir()
+    assert "Two readings fit these labels" in corrected(tmp_path / "before", given, f)
+    answers = {int(row): int(truth[row]) for row in adacorr.ask(given, f, n=60)}
+    html = corrected(tmp_path, given, f, answers)
+    assert 'class="alarm"' not in html
+    assert "The readings that fitted before the answers" in html
 
 
 def test_suspects_are_shown_changed_or_not_and_never_surer_than_the_rows(make_run):
@@ -303,7 +321,7 @@ def test_a_certificate_is_the_first_sentence(make_run):
     said = {"sentence": "change 3 labels; at most 2.0% wrong after", "basis": "from 60 answers"}
     run.file("certificate.json").write_text(json.dumps(said))
     html = page(run)
-    assert "</strong> change 3 labels; at most 2.0% wrong after (from 60 answers)" in html
+    assert "</strong> Change 3 labels; at most 2.0% wrong after (from 60 answers)" in html
     assert "which may be others" in html  # the run's changes are not what was certified
     assert "from 60 answers" in html
     run.file("certificate.json").write_text("{}")

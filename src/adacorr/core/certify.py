@@ -199,19 +199,22 @@ class Certificate:
 
     @property
     def wrong_changes_between(self) -> tuple[float, float] | None:
-        """None to `wrong_changes` of the changes, as numbers of labels; None without a limit."""
-        return None if self.wrong_changes is None else (0.0, self.wrong_changes * self.changes)
+        """None to `wrong_changes` of the changes by rule, as numbers of labels."""
+        if self.wrong_changes is None:
+            return None if self.changes else (0.0, 0.0)
+        return (0.0, self.wrong_changes * self.changes)
 
     @property
     def sentence(self) -> str:
         """What is done and what is proved, in one sentence."""
         low, high = (f"{share:.1%}" for share in self.wrong_before)
         after = f"at most {self.wrong_after:.1%} of all labels are wrong after, {low} to {high} now"
+        people = f", {self.fixed:,} by answers" if self.fixed else ""
         if self.wrong_changes is None:
-            return f"change no label by rule; {after}"
+            return f"change no label by rule{people}; {after}"
         return (
-            f"change {self.changes:,} labels by rule; at most {self.wrong_changes:.1%} of these "
-            f"are wrong; {after}"
+            f"change {self.changes:,} labels by rule{people}; at most {self.wrong_changes:.1%} of "
+            f"the changes by rule are wrong; {after}"
         )
 
     @property
@@ -288,7 +291,7 @@ def certify(
     >>> answers = Answers.of(rows, disputed[rows])  # the disputed ones were all wrong
     >>> proposed = disputed.astype(np.int64)
     >>> certify(Tally.of(given, proposed, disputed, answers)).sentence
-    'change 60 labels by rule; at most ... of these are wrong; at most ...'
+    'change 60 labels by rule, 40 by answers; at most ... of the changes by rule are wrong; ...'
     """
     level = check_number(confidence, "confidence", above=0, below=1)
     alpha, size = 1 - level, check_count(family_size, "family_size", at_least=1)

@@ -147,6 +147,7 @@ def write_config(
             "expected_wrong_flips_interval": result.wrong_changes and list(result.wrong_changes),
             "expected_missed_errors": stats.expected_missed_errors,
             "note": rule.get("note") or None,
+            "answers": result.certificate and result.certificate.answers,
         },
     }
     if result.annotators:
@@ -189,6 +190,7 @@ def stated(found: Correction) -> dict[str, Any]:
         "expected_wrong_flips_interval": wrong and list(wrong),
         "expected_missed_errors": found.expected_missed_errors,
         "note": found.note or None,
+        "answers": found.certificate and found.certificate.answers,
     }
 
 

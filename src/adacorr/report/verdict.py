@@ -37,11 +37,12 @@ class Told:
     interval: tuple[float, float] | None
     issues: tuple[str, ...]
     certificate: tuple[str, str] | None  # sentence, basis
+    answered: bool  # people's answers chose the rule of this run
 
     @property
     def open(self) -> bool:
         """Two explanations fit, and the run could not choose."""
-        return len(self.readings) > 1
+        return len(self.readings) > 1 and not self.answered
 
 
 def read_found(data: RunData) -> Told:
@@ -53,6 +54,7 @@ def read_found(data: RunData) -> Told:
         interval=ends if ends and _is_share(ends[0]) and _is_share(ends[1]) else None,
         issues=_sentences(data, "issues", "sentences"),
         certificate=_certificate(data),
+        answered=bool(data.number("result", "answers")),
     )
 
 
@@ -92,7 +94,7 @@ def worth_a_look(suspects: tuple[Flip, ...], untold: bool) -> tuple[Flip, ...]:
 def alarms(data: RunData, summary: Summary, found: Told, sample: RunSample | None) -> list[str]:
     """What a reader must know before any number of the page, a sentence or two each."""
     said = [_sentence(text) for text in found.warnings]
-    if found.open:
+    if found.open and not found.certificate:
         said.append(
             "Two readings fit these labels equally well, and the labels alone cannot tell which is "
             f"true. Either {found.readings[0]}; or {found.readings[1]}."
@@ -158,7 +160,7 @@ def _certificate(data: RunData) -> tuple[str, str] | None:
         said, basis = content["sentence"], content["basis"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: expected a certificate, got {error}") from error
-    return clean_text(said, _SENTENCE), clean_text(basis, _SENTENCE)
+    return _sentence(clean_text(said, _SENTENCE))[:-1], clean_text(basis, _SENTENCE)
 
 
 def _sentences(data: RunData, section: str, key: str) -> tuple[str, ...]:
