@@ -351,6 +351,14 @@ def is_integer(text: str) -> bool:
     return _INTEGER.match(text) is not None
 
 
+def is_number(text: str) -> bool:
+    """
+    >>> is_number("007"), is_number("-1.5"), is_number("1e5")
+    (True, True, False)
+    """
+    return _NUMBER.match(text) is not None
+
+
 def shorten(names: Sequence[str]) -> str:
     """
     >>> shorten(("a", "b")), shorten(tuple("abcdefg"))

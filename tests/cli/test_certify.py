@@ -6,6 +6,8 @@ import re
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from adacorr.report.certificate import fingerprint
@@ -95,3 +97,24 @@ def test_answers_of_the_review_page_count(run_cli, animals):
     told = json.loads(Path("run/certificate.json").read_text())
     assert told["certificate"]["counted"] == 60
     assert told["answers_by"]["Ann"].startswith("60, ")
+
+
+def test_answers_that_are_numbers_mean_the_names(run_cli, tmp_path):
+    """With columns in another order than the numbers, answers were read as other classes."""
+    n, k = 400, 4
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, k, n)
+    f = rng.random((n, k)) * 0.3 + 2 * np.eye(k)[truth]
+    f /= f.sum(axis=1, keepdims=True)
+    given = np.where(rng.random(n) < 0.1, (truth + 1) % k, truth)
+    columns = {f"p_{c + 1}": f[:, c] for c in (2, 0, 3, 1)}
+    table, answers, run = (str(tmp_path / name) for name in ("t.csv", "a.csv", "run"))
+    pd.DataFrame({"label": given + 1, **columns}).to_csv(table, index=False)
+    run_cli("correct", table, "--run-dir", run, "--quiet")
+    run_cli("ask", table, "--n", "80", "--output", answers, "--quiet")
+    rows = pd.read_csv(answers)["row"]
+    pd.DataFrame({"row": rows, "label": truth[rows] + 1}).to_csv(answers, index=False)
+    run_cli("certify", run, "--verified", answers, "--json")
+    found = json.loads(Path(run, "certificate.json").read_text())
+    low, high = found["certificate"]["wrong_before"]
+    assert low < np.mean(given != truth) < high

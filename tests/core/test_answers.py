@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from adacorr.core.answers import Answers, encode_answers
+from adacorr.core.answers import Answers, class_codes, encode_answers
 from adacorr.core.validation import InputError
-from adacorr.labels import encode_labels
+from adacorr.labels import Codec, encode_labels
 
 NAMES = encode_labels(["cat", "dog", "fox", "cat"], 3).codec
 CODES = encode_labels([0, 1, 2, 0], 3).codec
@@ -72,3 +72,22 @@ def test_answers_are_put_in_place_and_inputs_stay_unchanged():
     assert answers.definite.rows.tolist() == [2, 5]
     assert answers.between(3, 5).rows.tolist() == [3]
     assert not Answers.of([], [])
+
+
+@pytest.mark.parametrize("names", [["0", "2", "1"], ["1", "10", "2"], ["2.0", "1.0", "0.0"]])
+def test_an_answer_means_the_name_where_names_are_numbers(names):
+    """A run's own labels are indices; read as one of these, "10" was the class "2"."""
+    codec = Codec.of_indices(names)
+    for said in (names, [float(name) for name in names], [int(float(name)) for name in names]):
+        given = dict(enumerate(said))
+        assert encode_answers(given, 3, codec).codes.tolist() == [0, 1, 2]
+    if "0" not in class_codes(codec):
+        with pytest.raises(InputError, match="expected a label among"):
+            encode_answers({0: 0}, 3, codec)
+
+
+def test_names_that_differ_in_their_zeros_stay_apart():
+    codec = Codec.of_indices(["03", "3.0", "4"])
+    assert encode_answers({0: "03", 1: "3.0", 2: 4}, 3, codec).codes.tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="got 3 for row 0"):
+        encode_answers({0: 3}, 3, codec)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adacorr.core.validation import InputError
-from adacorr.labels import Codec
+from adacorr.labels import Codec, is_number
 
 CANNOT_TELL = "cannot tell"
 """The answer of a person who looked and could not decide."""
@@ -124,9 +124,32 @@ def encode_pairs(
 
 
 def class_codes(codec: Codec) -> dict[str, int]:
-    """What an answer may be spelled like -> class index; integers may be text, as in a CSV file."""
+    """What an answer may be spelled like -> class index; integers may be text, as in a CSV file.
+
+    Where the names are numbers, an answer means the name, although the labels of a run are indices;
+    "3", "3.0" and "03" are then the same, as CSV files do not keep them apart.
+
+    >>> class_codes(Codec.of_indices(["2", "0"]))
+    {'2': 0, '0': 1}
+    """
     names = {name: code for code, name in enumerate(codec.names)}
-    return names | {_text(mark): code for code, mark in enumerate(codec.marks.tolist())}
+    marks = {_text(mark): code for code, mark in enumerate(codec.marks.tolist())}
+    if codec.marks.dtype.kind == "i" and all(map(is_number, names)):
+        marks = {}
+    codes = marks | names
+    for plain, meant in _plain_numbers(codes).items():
+        if len(meant) == 1:
+            codes.setdefault(plain, *meant)
+    return codes
+
+
+def _plain_numbers(codes: Mapping[str, int]) -> dict[str, set[int]]:
+    """Whole numbers without zeros around them -> the classes that are so spelled."""
+    found: dict[str, set[int]] = {}
+    for text, code in codes.items():
+        if is_number(text) and float(text).is_integer():
+            found.setdefault(str(int(float(text))), set()).add(code)
+    return found
 
 
 def _checked(answers: Answers, n_rows: int, n_classes: int) -> Answers:
