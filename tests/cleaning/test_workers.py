@@ -1,7 +1,10 @@
 """Two worker processes of a Dask cluster give what one process gives, also when one dies."""
 
+import ast
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -11,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import adacorr
 from adacorr.cleaning.folds import Folds
-from adacorr.cleaning.workers import Cluster, Here, one_thread
+from adacorr.cleaning.workers import Cluster, Here
 
 LOOPBACK = "127.0.0.1:0"
 
@@ -87,10 +90,21 @@ def test_a_worker_that_dies_loses_nothing(client):
     assert [first, *found] == list(range(1, 41))
 
 
-def test_one_thread_is_all_that_a_model_gets():
-    from threadpoolctl import threadpool_info
+def test_one_thread_is_all_that_a_model_gets_the_first_one_too():
+    """In a new process, where the libraries with threads are loaded by the model itself."""
+    code = """
+from adacorr.cleaning.workers import one_thread
 
-    np.dot(np.ones((2, 2)), np.ones((2, 2)))
-    threads = one_thread(lambda: [pool["num_threads"] for pool in threadpool_info()])()
+def used():
+    import scipy.linalg
+    import sklearn.ensemble
+    from threadpoolctl import threadpool_info
+    return [pool["num_threads"] for pool in threadpool_info()]
+
+print(one_thread(used)())
+"""
+    several = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=several, capture_output=True, text=True)
+    threads = ast.literal_eval(done.stdout)
     assert threads
     assert set(threads) == {1}

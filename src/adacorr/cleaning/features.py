@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adacorr.cleaning.encoders.encoded import Encoder, Vectors
 from adacorr.cleaning.samples import Samples
-from adacorr.cleaning.workers import HERE, Workers
+from adacorr.cleaning.workers import HERE, Workers, one_thread
 from adacorr.core.sampling import sample_rows
 from adacorr.files import atomic
 
@@ -143,7 +143,7 @@ def make_features(
     whole = hashlib.sha256(digests.tobytes()).hexdigest()
     if encoder.fitted:
         tick("learning the columns" if samples.kind == "values" else "learning the words", 0, 1)
-        encoder.fit(picked(samples.content, sample_rows(len(samples), FIT_ROWS)))
+        one_thread(encoder.fit)(picked(samples.content, sample_rows(len(samples), FIT_ROWS)))
         tick("learned", 1, 1)
     maker = f"{encoder.name} {whole}" if encoder.fitted else encoder.name
     first = encoder.encode(picked(samples.content, np.arange(1)))
@@ -312,6 +312,7 @@ class Reduction:
         return (self._pca.transform(features) / self._scale).astype(np.float32)
 
 
+@one_thread
 def _reduced(
     features: NDArray[np.float32], readable: NDArray[np.bool_], folder: Path | None
 ) -> NDArray[np.float32]:

@@ -58,10 +58,14 @@ class Cluster:
 
 
 def one_thread(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Models are small: their threads would wait for each other, on a busy machine for minutes."""
+    """With one thread, so that results are equal on any number of cores.
+
+    Models are small: their threads would wait for each other, on a busy machine for minutes.
+    """
 
     @wraps(function)
     def alone(*args: P.args, **options: P.kwargs) -> Result:
+        import sklearn.linear_model  # noqa: F401  only libraries that are loaded are limited
         from threadpoolctl import threadpool_limits
 
         limits: Any = threadpool_limits(1)

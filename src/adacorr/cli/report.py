@@ -19,7 +19,7 @@ def report(
     Parameters
     ----------
     run
-        A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
+        A run directory, from `adacorr clean`, `fit` or `correct --run-dir`.
     output
         Where to write the page; default: `report.html` in the run directory, which
         is written anew each time.

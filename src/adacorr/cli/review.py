@@ -25,7 +25,7 @@ def review(
     Parameters
     ----------
     run
-        A run directory, from `adacorr fit` or `adacorr correct --run-dir`.
+        A run directory, from `adacorr clean`, `fit` or `correct --run-dir`.
     export
         Write the final labels to this .parquet or .csv file instead of opening the page.
     unreviewed
