@@ -1,4 +1,4 @@
-"""How quickly the review page shows a change out of more than 100,000, in a real browser.
+"""How quickly the review page shows changes and questions of a large run, in a real browser.
 
 python benchmarks/review.py [--rows N]
 
@@ -28,10 +28,10 @@ from adacorr.runs.directory import write_labels, write_toml
 SERVERS, NEXT = 3, 20
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PRESS = """async () => {
-  const shown = () => document.querySelector('#where').textContent, out = [];
+  const shown = () => document.querySelector('%s').textContent, out = [];
   for (let i = 0; i < %d; i += 1) {
     const old = shown(), began = performance.now();
-    document.dispatchEvent(new KeyboardEvent('keydown', { key: 'a' }));
+    document.dispatchEvent(new KeyboardEvent('keydown', { key: '%s' }));
     while (shown() === old) await new Promise((done) => setTimeout(done, 1));
     out.push(performance.now() - began);
     await new Promise((done) => setTimeout(done, 100));
@@ -102,7 +102,10 @@ def measure(run: Path, browser: Any) -> None:
             worked = spent(ours) - before[0], spent(others) - before[1]
             page.fill("#name", "Ann")
             page.press("#name", "Enter")
-            each = sorted(page.evaluate(PRESS % NEXT))
+            each = sorted(page.evaluate(PRESS % ("#where", NEXT, "a")))
+            page.click("#mode-questions")
+            page.wait_for_function("() => !document.body.classList.contains('busy')")
+            asked = sorted(page.evaluate(PRESS % ("#ask-where", NEXT, "1")))
             memory = psutil.Process(server.pid).memory_info().rss >> 20
             context.close()
         finally:
@@ -110,7 +113,8 @@ def measure(run: Path, browser: Any) -> None:
     print(
         f"server ready {ready:.2f} s; first item {first:.2f} s (target 1 s; processor: server "
         f"{worked[0]:.2f} s, browser and driver {worked[1]:.2f} s); next item median "
-        f"{statistics.median(each):.0f} ms, best {each[0]:.0f} ms (target 100 ms); "
+        f"{statistics.median(each):.0f} ms, best {each[0]:.0f} ms, next question "
+        f"median {statistics.median(asked):.0f} ms, worst {asked[-1]:.0f} ms (target 100 ms); "
         f"server {memory} MB",
         flush=True,
     )

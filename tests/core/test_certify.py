@@ -209,3 +209,28 @@ def test_statements_shrunk_by_a_fifth_would_be_found_out(fast_limits):
     settings = {"deltas": (0.8,), "noise": 0.5, "model": 0.5}
     assert (misses(**settings) <= ALLOWED).all()
     assert (misses(shrink=0.8, **settings) > ALLOWED).all()
+
+
+@pytest.mark.parametrize(("n", "more"), [(50, 10), (100, 10), (100, 100)])
+def test_what_more_answers_would_bring_is_what_they_bring(n, more, fast_limits):
+    """On average over repetitions: of the change in the limits, most is foretold."""
+    truth, given, f = world(np.random.default_rng(12), n=3000, noise=0.15)
+    disputed, proposed = is_disputed(given, f), threshold(given, f, 0.5)
+    foretold, found, before = [], [], []
+    for seed in range(60):
+        rows = Queue.of(disputed, n + more, seed=seed).next(n + more)
+        now, then = (
+            certify(
+                Tally.of(given, proposed, disputed, Answers.of(some, truth[some]), seed=seed),
+                family_size=9,
+                agreed_size=1,
+            )
+            for some in (rows[:n], rows)
+        )
+        before.append([now.wrong_changes, now.wrong_after])
+        foretold.append(now.outlook(more))
+        found.append([then.wrong_changes, then.wrong_after])
+    gain = np.mean(before, axis=0) - np.mean(found, axis=0)
+    said = np.mean(before, axis=0) - np.mean(foretold, axis=0)
+    assert (gain > 0).all()
+    assert np.allclose(said, gain, rtol=0.35, atol=0.004), (said, gain)

@@ -169,3 +169,18 @@ def test_with_answers_the_interval_of_wrong_changes_is_the_certificates():
     proved = result.certificate
     assert proved.changes > 0
     assert result.expected_wrong_flips_interval == (0, proved.wrong_changes * proved.changes)
+
+
+def test_rows_that_are_kept_still_differ_in_their_ratio():
+    """Answers that speak against every change leave an order of doubt, not a constant 1."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 3, 2000)
+    f = 0.5 * rng.dirichlet(np.ones(3), 2000)
+    f[np.arange(2000), np.where(rng.random(2000) < 0.8, truth, (truth + 1) % 3)] += 0.5
+    disputed = np.flatnonzero(f.argmax(axis=1) != truth)
+    rows = np.concatenate([disputed[:40], np.arange(20)])
+    rule = fit_rule(truth, f, answered=Answered(truth[rows], f[rows], truth[rows]))
+    decision = rule.decide(truth, f)
+    assert not decision.flipped.any()
+    assert (decision.ratio[disputed] < 1).mean() > 0.9
+    assert len(np.unique(decision.ratio[disputed])) > 100

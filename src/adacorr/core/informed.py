@@ -18,7 +18,7 @@ its members (:mod:`adacorr.core.certify`), although the same answers chose it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,10 @@ class InformedRule:
         withheld = None if self.applied is None else score <= self.applied
         may = _open_to_change(self.order, labels, pred_probs, score)
         flipped = may & (score > self.threshold)
-        return decided(labels, other, flipped, 1 - right, right, right, withheld)
+        decision = decided(labels, other, flipped, 1 - right, right, right, withheld)
+        # Rows that are kept have the ratio by which the rule orders them: they differ in doubt.
+        ratio = np.where(flipped, decision.ratio, np.exp(-np.maximum(score, 0)))
+        return replace(decision, ratio=ratio)
 
 
 def proved(rule: Any, tally: Tally) -> Certificate:

@@ -254,6 +254,7 @@ def agreement_of(log: AnswerLog) -> list[str]:
             f"({found.same / found.rows:.0%})."
         )
     for name, asked, differently in found.repeats:
-        if differently:
-            lines.append(f"{name} answered {differently} of {asked} repeated rows differently.")
+        rows = "row" if asked == 1 else "rows"
+        how = f"{differently} of them differently" if differently else "the same way each time"
+        lines.append(f"{name} answered {asked} repeated {rows}, {how}.")
     return lines
