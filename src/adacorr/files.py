@@ -210,7 +210,7 @@ def _without_text(found: re.Match[str]) -> str:
 
 
 def temporary_sibling(path: Path) -> Path:
-    """A hidden name beside `path` for this process; what killed processes left there goes.
+    """A hidden name beside `path` for this process; removes those that killed processes left.
 
     The name holds host and process, so that only leftovers of this machine's dead are removed.
     """
@@ -224,7 +224,7 @@ def temporary_sibling(path: Path) -> Path:
 
 
 def _alive(process: int) -> bool:
-    if os.name != "posix":  # there signal 0 would be sent in earnest
+    if os.name != "posix":  # elsewhere signal 0 may end the process
         return True
     try:
         os.kill(process, 0)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adacorr.core.validation import InputError, RowError, check_codes
+from adacorr.core.validation import InputError, RowError, check_codes, one_line
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})\Z")
 _NUMBER = re.compile(r"[+-]?\d{1,18}(\.\d{1,18})?\Z")
@@ -298,7 +298,7 @@ def plain_labels(labels: ArrayLike, name: str = "labels") -> NDArray[Any]:
     try:
         y = np.asarray(labels)
     except (ValueError, TypeError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(
             f"{name}: expected an array of shape (N,), got one that cannot be: {reason}"
         ) from None

@@ -79,7 +79,7 @@ def test_named_datasets_are_listed_and_fetched_without_torch(tmp_path, monkeypat
     assert (data / "cifar10n" / "CIFAR-10_human.pt").read_bytes() == b"labels"
 
 
-def test_a_required_package_that_is_missing_is_not_worded_away(tmp_path):
+def test_a_required_package_that_is_missing_shows_the_traceback(tmp_path):
     table = tmp_path / "pets.csv"
     table.write_text("label,prob_cat,prob_dog\ncat,0.9,0.1\n")
     done = run_without("pyarrow", "correct", str(table), "--dry-run")

@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from adacorr._version import __version__
-from adacorr.cli import main, worded
+from adacorr.cli import main, one_line_errors
 
 RESULTS = Path(  # `make hard` names its own; a test that is run alone leaves that alone
     os.environ.get("ADACORR_HARD_RESULTS") or Path(tempfile.gettempdir()) / "adacorr-hard.json"
@@ -160,7 +160,7 @@ def in_process() -> Callable[..., Done]:
             warnings.simplefilter("always", UserWarning)
             try:
                 if callable(argv[0]):
-                    worded(argv[0])
+                    one_line_errors(argv[0])
                 else:
                     main([str(word) for word in argv])
             except SystemExit as stop:

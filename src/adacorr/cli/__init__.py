@@ -150,10 +150,10 @@ def main(argv: list[str] | None = None) -> None:
     """Run a command; bad input is one line on stderr and exit code 2, never a traceback."""
     arguments.set(sys.argv[1:] if argv is None else argv)
     app.config = ()  # of an earlier call in this process
-    worded(lambda: app.meta(argv))
+    one_line_errors(lambda: app.meta(argv))
 
 
-def worded(call: Callable[[], object]) -> None:
+def one_line_errors(call: Callable[[], object]) -> None:
     """Make the call and end the process in plain words when it fails."""
     try:
         call()

@@ -27,6 +27,15 @@ class InputError(ValueError):
     """The user's input is not usable; the message is one line: expected ..., got ..."""
 
 
+def one_line(error: BaseException) -> str:
+    """What an error of another package says, short enough to quote in one of ours.
+
+    >>> one_line(OSError("no\\n  space")), one_line(TimeoutError())
+    ('no space', 'TimeoutError')
+    """
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
 class RowError(InputError):
     """One row is not usable; readers of files say which file and which column that is.
 
@@ -127,7 +136,7 @@ def _array(values: ArrayLike, name: str, expected: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(f"{name}: expected {expected}, got one that cannot be: {reason}") from None
 
 

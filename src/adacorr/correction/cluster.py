@@ -18,7 +18,7 @@ from functools import partial, reduce
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.correction.process import Plan, Stats, correct_source
 from adacorr.correction.survey import Survey, sure_cutoff, survey_source
 from adacorr.tables.layout import Layout
@@ -102,7 +102,7 @@ def connect(scheduler: str | None) -> Iterator[Client]:
     try:
         client = Client(scheduler, timeout=10)
     except (OSError, TimeoutError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise InputError(f"--scheduler {scheduler}: expected a scheduler, got: {reason}") from error
     with client:
         yield client
@@ -242,7 +242,7 @@ def _failures() -> Iterator[None]:
 
 
 def _lost(error: BaseException) -> InputError:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    reason = one_line(error)
     return InputError(f"cluster: expected a scheduler that lives, got: {reason}")
 
 

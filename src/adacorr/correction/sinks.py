@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.correction.process import Corrected, Plan, output_fields
 from adacorr.tables import parquet
 from adacorr.tables.arrow import compute
@@ -55,7 +55,7 @@ def writing(path: Path | Remote) -> Iterator[None]:
         raise
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())[:200]
+        reason = os.strerror(error.errno) if error.errno else one_line(error)
         taken = error.errno in (errno.ENOTEMPTY, errno.EEXIST)
         expected = "enough room on the disk" if full else "a writable place"
         expected = "a new or empty folder" if taken else expected

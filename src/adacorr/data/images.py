@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.tables.unpacked import check_unpacked
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -141,7 +141,7 @@ def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
     except InputError:
         raise
     except Exception as error:  # Pillow's decoders raise anything from OSError to SyntaxError
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         if isinstance(error, UnidentifiedImageError):  # quotes an object in memory
             reason = "something else"
         raise InputError(f"{name}: expected a readable image, got {reason}") from error

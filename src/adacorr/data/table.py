@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.data.arrays import encode, match
 from adacorr.data.dataset import Dataset
 from adacorr.data.identity import id_column
@@ -118,7 +118,7 @@ def _read_csv(path: Path) -> pa.Table:
             parse_options=csv.ParseOptions(delimiter=separator),
         )
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(f"{path}: expected a readable table, got {reason}") from error
 
 

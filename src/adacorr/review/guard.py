@@ -127,7 +127,7 @@ class Guard:
 
 
 class Gate:
-    """The guard around an ASGI application: turns away, bounds what is read, dresses answers."""
+    """The guard around an ASGI application: turns away, bounds what is read, adds headers."""
 
     def __init__(self, app: Application, guard: Guard) -> None:
         self.app, self.guard = app, guard
@@ -141,9 +141,9 @@ class Gate:
             scope["method"], scope["path"], headers, _cookies(headers.get("cookie", ""))
         )
         if problem is None:
-            await self.app(scope, _bounded(receive), _dressed(send))
+            await self.app(scope, _bounded(receive), _add_headers(send))
         else:
-            await _refuse(_dressed(send), problem)
+            await _refuse(_add_headers(send), problem)
 
 
 def set_cookies(response: Any, guard: Guard, author: str | None) -> None:
@@ -189,10 +189,10 @@ def _bounded(receive: Receive) -> Receive:
     return counted
 
 
-def _dressed(send: Send) -> Send:
+def _add_headers(send: Send) -> Send:
     """Adds the headers that forbid framing, sniffing, foreign scripts and foreign requests."""
 
-    async def dressed(message: Message) -> None:
+    async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message.get("headers", [])}
             more = dict(_HEADERS)
@@ -202,7 +202,7 @@ def _dressed(send: Send) -> Send:
             message = {**message, "headers": [*message.get("headers", []), *added]}
         await send(message)
 
-    return dressed
+    return with_headers
 
 
 async def _refuse(send: Send, problem: Problem) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.files import atomic
 
 NAME = "manifest.json"
@@ -105,7 +105,7 @@ def _entries(folder: Path) -> dict[str, Digest]:
             raise ValueError(f"blocks of {found['block']} bytes")
         return {name: _entry(entry) for name, entry in found["files"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise InputError(
             f"{path}: expected the digests of a run's files, got {reason}; "
             "without this file nothing is checked"

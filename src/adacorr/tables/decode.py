@@ -31,7 +31,7 @@ class HasPaths(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch comes from, to word errors; `first_row` counts rows of the file from 0."""
+    """Where a batch comes from, for messages; `first_row` counts rows of the file from 0."""
 
     file: HasPaths
     layout: Layout

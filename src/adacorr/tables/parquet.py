@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.tables.arrow import compute
 from adacorr.tables.unpacked import check_unpacked
 
@@ -79,7 +79,7 @@ def read(path: Path) -> pa.Table:
             check_shape(file, path, size_of(path))
         return pa.Table.from_batches(batches(path, path, None, 1 << 20), schema)
     except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise InputError(f"{path}: expected a complete parquet file, got {reason}") from error
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from adacorr.core.validation import InputError
 from adacorr.files import settle, temporary_sibling
-from adacorr.tables.remote import Remote, talking
+from adacorr.tables.remote import Remote, remote_errors
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _remote_targets(
     system, place = waiting.system()
     try:
         yield [Target(waiting, name, end) for name, end in zip(names, ends, strict=True)]
-        with talking(output):
+        with remote_errors(output):
             for name, end in zip(names, ends, strict=True):
                 path = end.system()[1]
                 system.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -90,7 +90,7 @@ def arriving(target: Target) -> Iterator[Path]:
             yield temporary
             end = target.waiting / target.name
             system, path = end.system()
-            with talking(target.output if isinstance(target.output, Remote) else end):
+            with remote_errors(target.output if isinstance(target.output, Remote) else end):
                 system.makedirs(path.rpartition("/")[0], exist_ok=True)
                 system.put_file(str(temporary), path)
         return

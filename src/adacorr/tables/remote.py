@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 
 
 def is_url(place: object) -> bool:
@@ -70,19 +70,19 @@ class Remote:
             raise InputError(
                 f"{self}: expected the extra adacorr[cluster] for URLs, got no fsspec"
             ) from None
-        with talking(self):
+        with remote_errors(self):
             return fsspec.core.url_to_fs(self.url)
 
     def open(self) -> Any:
         """For reading, in binary."""
         system, path = self.system()
-        with talking(self):
+        with remote_errors(self):
             return system.open(path, "rb")
 
     def files(self, default: str = "*.parquet") -> list[Remote]:
         """What a pattern or a folder stands for, in order of name; itself if it is a file."""
         system, path = self.system()
-        with talking(self):
+        with remote_errors(self):
             if any(mark in path for mark in "*?["):
                 found = [name for name in system.glob(path) if system.isfile(name)]
             elif system.isdir(path):
@@ -93,22 +93,22 @@ class Remote:
 
     def is_file(self) -> bool:
         system, path = self.system()
-        with talking(self):
+        with remote_errors(self):
             return bool(system.isfile(path))
 
     def is_dir(self) -> bool:
         system, path = self.system()
-        with talking(self):
+        with remote_errors(self):
             return bool(system.isdir(path))
 
 
 @contextmanager
-def talking(place: Remote) -> Iterator[None]:
+def remote_errors(place: Remote) -> Iterator[None]:
     """Every store has its own errors (credentials, network, a missing package): one line."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         raise InputError(f"{place}: expected a reachable file, got: {reason}") from error

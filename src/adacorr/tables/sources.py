@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 from adacorr.tables import parquet
 from adacorr.tables.arrow import from_numpy
 from adacorr.tables.remote import Remote, is_url
@@ -144,7 +144,7 @@ def _reading(path: Path | Remote, kind: str) -> Iterator[None]:
         local = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error)
         if not isinstance(error, local) and isinstance(path, Path):
             raise
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise InputError(f"{path}: expected a readable {kind}, got: {reason}") from error
 
 
@@ -422,7 +422,7 @@ def load_npy(path: Path) -> NDArray[Any]:
     except FileNotFoundError:
         raise InputError(f"{path}: expected an existing .npy file, got none") from None
     except Exception as error:  # a damaged header fails in numpy's parser in a dozen ways
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise InputError(f"{path}: expected a plain .npy array, got: {reason}") from error
     if not isinstance(array, np.ndarray):
         array.close()

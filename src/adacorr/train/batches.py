@@ -146,13 +146,13 @@ class LazyBatches(Batches):
             pin_memory=self.device.type == "cuda",
             generator=torch.Generator().manual_seed(0),  # leaves the global stream alone
         )
-        with worker_errors_worded():
+        with worker_errors():
             for raw in loader:
                 yield raw.to(self.device, non_blocking=True)
 
 
 @contextmanager
-def worker_errors_worded() -> Iterator[None]:
+def worker_errors() -> Iterator[None]:
     """One line for the end of a process that loads data; torch raises it in whatever runs then."""
     try:
         yield

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from adacorr.core.streams import AUGMENT, BUILD, METHOD, NET, ORDER, stream_seed
 from adacorr.core.validation import InputError
-from adacorr.train.batches import Feed, Scaling, epoch_batches, make_batches, worker_errors_worded
+from adacorr.train.batches import Feed, Scaling, epoch_batches, make_batches, worker_errors
 from adacorr.train.methods.base import DROPPED, EpochEnd, Method, Setting, Step
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings
@@ -184,7 +184,7 @@ class Engine:
             stage, first = self._stage_of(self.state.epoch + 1)
             if self.state.epoch + 1 == first and stage > 0:
                 self.state = self._begin_stage(stage, self.state.labels, self.state.history)
-            with worker_errors_worded():
+            with worker_errors():
                 self.run_epoch(self.state.epoch + 1)
             after_epoch(self)
         return self.state

@@ -2,7 +2,7 @@
 
 Every rank holds all labels and takes its share of each global batch. Gradients are averaged in one
 all-reduce instead of DistributedDataParallel, because a method may leave a net out of a step
-(Decoupling without disagreement), which the latter does not bear.
+(Decoupling without disagreement), which the latter does not allow.
 """
 
 from __future__ import annotations

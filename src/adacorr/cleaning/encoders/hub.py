@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 
 
 def load_pretrained(model: str, reader: str, net: str) -> tuple[Any, Any]:
@@ -24,7 +24,7 @@ def load_pretrained(model: str, reader: str, net: str) -> tuple[Any, Any]:
         prepare = getattr(transformers, reader).from_pretrained(where, **options)
         loaded = getattr(transformers, net).from_pretrained(where, use_safetensors=True, **options)
     except Exception as error:  # the library raises anything from OSError to KeyError
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         raise InputError(
             f"encoder: expected a folder or the name of a model with safetensors, "
             f"got {model!r}: {reason}"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adacorr.core.validation import InputError
+from adacorr.core.validation import InputError, one_line
 
 _TYPECODE = re.compile(r"[biuf]\d{1,2}\Z")
 _LEGACY_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
@@ -121,7 +121,7 @@ def _guard(read: Any, where: str) -> dict[str, Any]:
             raise pickle.UnpicklingError(f"a {type(found).__name__}")
         return {_text(key): _unwrap(value) for key, value in found.items()}
     except Exception as error:  # a damaged pickle raises nearly anything
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         raise InputError(
             f"{where}: expected a pickle of plain arrays (nothing else is loaded), got {reason}"
         ) from error
