@@ -138,7 +138,7 @@ def test_arrays_on_disk_hold_models_and_annotators(made, tmp_path):
 
 def test_models_alone_decide_as_arrays(made, tmp_path):
     truth, _, models = made
-    given = adacorr.noise.inject(truth, adacorr.noise.uniform(4, 0.3), 2)
+    given = adacorr.noise.inject(truth, adacorr.noise.uniform(4, 0.2), 2)
     expected = adacorr.correct(given, models)
     assert expected.n_flipped > 50
     table = as_table(np.column_stack([given] * 3), models)

@@ -119,6 +119,9 @@ def test_pipelines_and_texts():
         given[row], given[row + 3] = "neg", "pos"
     model = CorrectedClassifier(make_pipeline(TfidfVectorizer(), LogisticRegression()))
     model.fit(texts, given)
+    assert model.corrected_labels_.tolist() == given  # two texts with exceptions: either reading
+    answers = {row: ["pos", "neg"][row % 2] for row in range(0, 200, 4)}
+    model.fit(texts, given, verified=answers)
     assert model.corrected_labels_.tolist() == ["pos", "neg"] * 100
     assert model.predict(["happy happy", "so sad"]).tolist() == ["pos", "neg"]
 
