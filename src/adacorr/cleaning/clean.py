@@ -14,7 +14,7 @@ from adacorr.cleaning.encoders.encoded import Encoder
 from adacorr.cleaning.encoders.hub import fetches
 from adacorr.cleaning.features import Features, Tick, make_features, silent
 from adacorr.cleaning.folds import Folds, out_of_fold
-from adacorr.cleaning.issues import Issues, find_issues, find_nearness, sentences
+from adacorr.cleaning.issues import Issues, Nearness, find_issues, find_nearness, sentences
 from adacorr.cleaning.models import models_for
 from adacorr.cleaning.rundir import begin, write_results, write_settings
 from adacorr.cleaning.samples import Columns, Samples, digests, given_samples, open_samples
@@ -242,6 +242,31 @@ def judge(
     engine: Workers = HERE,
 ) -> Cleaned:
     """Predict every row out of fold, find what is wrong, and correct."""
+    predicted = predict_rows(samples, features, how, folder, tick, engine)
+    tick("correcting", 0, 1)
+    found = decide(samples, features, predicted, verified)
+    tick("correcting", 1, 1)
+    return found
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What the models say, before any rule: their probabilities by name, and the rows they know."""
+
+    near: Nearness
+    judged: NDArray[np.bool_]
+    by_model: dict[str, NDArray[np.float32]]
+
+
+def predict_rows(
+    samples: Samples,
+    features: Features,
+    how: Folds,
+    folder: Path | None = None,
+    tick: Tick = silent,
+    engine: Workers = HERE,
+) -> Predicted:
+    """Every row by models that did not see its label, nor that of a copy."""
     k = len(samples.class_names)
     near = find_nearness(features, exact_only=samples.kind == "values", tick=tick)
     groups = near.groups(samples.groups)
@@ -250,19 +275,26 @@ def judge(
         raise InputError(f"data: expected at least {how.count} samples of a class, got fewer")
     models = models_for(samples.kind, features.sparse is not None, k)
     parts = out_of_fold(models, features, samples.labels, k, groups, how, folder, tick, engine)
-    tick("correcting", 0, 1)
-    mean = mean_of(parts)
+    names = (model.name for model in models)
+    return Predicted(near, judged, dict(zip(names, parts, strict=True)))
+
+
+def decide(
+    samples: Samples, features: Features, predicted: Predicted, verified: Any = None
+) -> Cleaned:
+    """The rule on the mean of the models, and what else is wrong."""
+    near, judged = predicted.near, predicted.judged
+    mean = mean_of(predicted.by_model.values())
     answers = None if verified is None else encode_answers(verified, len(mean), samples.codec)
     found = corrected(samples.labels, mean, judged, answers)
     issues = find_issues(
         near, features.readable, judged, samples.labels, found.labels, mean, samples.split
     )
-    tick("correcting", 1, 1)
     assert found.suspicion is not None
     return Cleaned(
         in_users_words(found, samples),
         mean,
-        {model.name: part for model, part in zip(models, parts, strict=True)},
+        predicted.by_model,
         issues,
         np.where(judged, np.nan_to_num(found.suspicion), 0.0),
         samples,
