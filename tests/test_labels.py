@@ -252,3 +252,17 @@ def test_a_categorical_of_integers_holds_these_integers(categories):
         assert turned.decode(turned.codes).tolist() == y.tolist()
     ahead = pd.Categorical(y + 1, [c + 1 for c in categories])
     assert encode_labels(ahead, 3, columns=["p_1", "p_2", "p_3"]).codes.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("spell", ["{:02d}", "{}", "{}.0"])
+def test_columns_with_zeros_in_front_name_the_classes(spell):
+    """Eleven classes, p_00 to p_10 in any order: taken by place, labels were exchanged."""
+    places = [3, 10, 0, 7, 1, 9, 2, 8, 4, 6, 5]
+    columns = [f"p_{c:02d}" for c in places]
+    y = np.arange(11)
+    text = np.array([spell.format(c) for c in y])
+    for labels in (text, y):
+        encoded = encode_labels(labels, 11, columns=columns)
+        assert np.array(places)[encoded.codes].tolist() == y.tolist()
+        assert encoded.decode(encoded.codes).tolist() == labels.tolist()
+        assert not encoded.codec.guess

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from adacorr.core.validation import InputError, RowError, check_codes, one_line
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})\Z")
+_PADDED = re.compile(r"\d{1,18}\Z")
 _NUMBER = re.compile(r"[+-]?\d{1,18}(\.\d{1,18})?\Z")
 _PREFIX_END = "_.:/- "
 
@@ -246,6 +247,8 @@ def names_of_columns(
     ('fox', 'dog', 'cat')
     >>> names_of_columns(["prob_1", "prob_10", "prob_2"], None)
     ('1', '10', '2')
+    >>> names_of_columns(["p_10", "p_02"], None)
+    ('10', '2')
     >>> names_of_columns(["p0", "p1"], {"cat", "dog"}) is None
     True
     """
@@ -254,14 +257,24 @@ def names_of_columns(
     texts = [str(name) for name in columns]
     prefix = len(os.path.commonprefix(texts))  # noqa: RUF071
     ways = [tuple(text[cut:] for text in texts) for cut in range(prefix + 1)]
-    numbers = next((way for way in ways if all(map(is_integer, way))), None)
+    numbers = _whole_numbers(ways)
     if labels is None or all(map(is_integer, labels)):
         return numbers or _without_prefix(texts)
-    if all(map(_NUMBER.match, labels)):  # such as "3.0"
-        return numbers
     shared = [len(set(labels).intersection(way)) for way in ways]
     best = int(np.argmax(shared))
+    if numbers and shared[best] < len(labels) and all(map(_NUMBER.match, labels)):  # such as "3.0"
+        return numbers
     return ways[best] if shared[best] else None
+
+
+def _whole_numbers(ways: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The first way in which all columns are numbers; "07" is 7 where no way has only "7"."""
+    for pattern in (_INTEGER, _PADDED):
+        for way in ways:
+            plain = tuple(str(int(text)) for text in way if pattern.match(text))
+            if len(set(plain)) == len(way):
+                return plain
+    return None
 
 
 def _without_prefix(texts: Sequence[str]) -> tuple[str, ...]:

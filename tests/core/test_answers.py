@@ -78,7 +78,13 @@ def test_answers_are_put_in_place_and_inputs_stay_unchanged():
 def test_an_answer_means_the_name_where_names_are_numbers(names):
     """A run's own labels are indices; read as one of these, "10" was the class "2"."""
     codec = Codec.of_indices(names)
-    for said in (names, [float(name) for name in names], [int(float(name)) for name in names]):
+    padded = [f"{float(name):04.1f}" for name in names]
+    for said in (
+        names,
+        padded,
+        [float(name) for name in names],
+        [int(float(name)) for name in names],
+    ):
         given = dict(enumerate(said))
         assert encode_answers(given, 3, codec).codes.tolist() == [0, 1, 2]
     if "0" not in class_codes(codec):

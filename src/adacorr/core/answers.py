@@ -111,7 +111,7 @@ def encode_pairs(
     for place, label in pairs:
         row = _row(place, n_rows)
         text = _text(label)
-        code = codes.get(text, -1 if text == CANNOT_TELL else None)
+        code = codes.get(text, -1 if text == CANNOT_TELL else codes.get(_plain(text)))
         if code is None:
             names = ", ".join(list(codes)[:8]) + (", ..." if len(codes) > 8 else "")
             raise InputError(
@@ -144,12 +144,16 @@ def class_codes(codec: Codec) -> dict[str, int]:
 
 
 def _plain_numbers(codes: Mapping[str, int]) -> dict[str, set[int]]:
-    """Whole numbers without zeros around them -> the classes that are so spelled."""
+    """Whole numbers without the zeros around them -> the classes that are spelled with."""
     found: dict[str, set[int]] = {}
     for text, code in codes.items():
-        if is_number(text) and float(text).is_integer():
-            found.setdefault(str(int(float(text))), set()).add(code)
+        if (plain := _plain(text)) != text:
+            found.setdefault(plain, set()).add(code)
     return found
+
+
+def _plain(text: str) -> str:
+    return str(int(float(text))) if is_number(text) and float(text).is_integer() else text
 
 
 def _checked(answers: Answers, n_rows: int, n_classes: int) -> Answers:
