@@ -157,7 +157,7 @@ def test_without_a_run_directory_the_reader_is_told_to_make_one(make_run):
 
 def test_no_confidence_no_number(make_run):
     html = page(make_run(confidence=False))
-    assert "cannot be estimated: this run stores no confidence per label" in html
+    assert "cannot be estimated: the rule of this run states no such number" in html
 
 
 def add_result(run, **entries):
@@ -413,12 +413,11 @@ def test_withheld_changes_are_counted(make_run):
     assert "further labels look wrong" not in page(make_run("plain"))
 
 
-def test_a_trained_run_says_what_it_was_calibrated_on(make_run):
+def test_what_a_net_states_of_its_own_labels_is_an_order_of_magnitude(make_run):
     run = make_run()
     with run.file("config.toml").open("a") as handle:
-        handle.write("[result]\nexpected_wrong_flips = 12.0\nheld_out = 144\n")
+        handle.write("[result]\nexpected_wrong_flips = 12.0\nexpected_missed_errors = 3.0\n")
     html = page(run)
-    assert "given labels of 144 rows held out of training" in html
     assert "order of magnitude" in html
     assert "At least" in html  # it agrees with wrong labels that it has learnt
 

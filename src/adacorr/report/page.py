@@ -132,7 +132,7 @@ def _context(data: RunData) -> dict[str, Any]:
         "automatic": _automatic(data),
         "lasting": _lasting(data),
         "wrong": _expected_wrong(data, summary),
-        "missed": data.number("result", "expected_missed_errors") or summary.expected_missed,
+        "missed": data.number("result", "expected_missed_errors"),
         # labels changed by training itself, as in runs of earlier versions
         "trained": bool(data.section("method")) and not _automatic(data),
         "note": None if found.open else _text(data, "result", "note", 500),
@@ -251,23 +251,15 @@ def _noise_rate(data: RunData, transition: Transition | None) -> Estimate:
 
 
 def _expected_wrong(data: RunData, summary: Summary) -> Estimate:
+    """As the rule stated it when it decided; nothing is counted anew."""
     if summary.n_flipped == 0:
         return Estimate(0.0, "nothing was changed")
     stored = data.number("result", "expected_wrong_flips")
-    held_out = data.number("result", "held_out")
-    if stored is not None and stored >= 0 and held_out is not None:
-        return Estimate(
-            stored,
-            "from the network that made the final labels, calibrated on the given labels of "
-            f"{held_out:,.0f} rows held out of training",
-        )
-    if stored is not None and stored >= 0:
-        ends = data.interval("result", "expected_wrong_flips_interval")
-        between = f"; between {ends[0]:,.0f} and {ends[1]:,.0f}" if ends else ""
-        return Estimate(stored, f"estimated when the labels were corrected{between}")
-    if summary.expected_wrong is not None:
-        return Estimate(summary.expected_wrong, "sum of 1 − confidence over the changed labels")
-    return Estimate(None, "this run stores no confidence per label")
+    if stored is None or stored < 0:
+        return Estimate(None, "the rule of this run states no such number")
+    ends = data.interval("result", "expected_wrong_flips_interval")
+    between = f"; between {ends[0]:,.0f} and {ends[1]:,.0f}" if ends else ""
+    return Estimate(stored, f"estimated when the labels were corrected{between}")
 
 
 def _changes(data: RunData, summary: Summary) -> Matrix:

@@ -65,8 +65,6 @@ class Summary:
     ratio_kept, ratio_flipped : histograms of the likelihood ratio over equal bins of [0, 1]; rows
         whose label already is the model's first choice (ratio 1) are in `n_agreed` instead.
     highest_flipped : largest ratio that was changed; None without a change.
-    expected_wrong : sum of 1 - confidence over the changed labels; None without confidences.
-    expected_missed : the same over the labels that were kept.
     suspects : the labels most likely to be wrong, changed or not, worst first.
     doubtful : the changes least likely to be right.
     scores : where the run knows true labels.
@@ -82,8 +80,6 @@ class Summary:
     ratio_flipped: NDArray[np.int64]
     n_agreed: int
     highest_flipped: float | None
-    expected_wrong: float | None
-    expected_missed: float | None
     suspects: tuple[Flip, ...]
     doubtful: tuple[Flip, ...]
     scores: Scores | None
@@ -151,9 +147,6 @@ class _Tally:
     n_withheld: int = 0
     n_agreed: int = 0
     highest: float = -1.0
-    wrong: float = 0.0
-    missed: float = 0.0
-    has_confidence: bool = False
     flow: Counter[int] = field(default_factory=Counter)
     suspects: list[tuple[float, Flip]] = field(default_factory=list)
     doubtful: list[tuple[float, Flip]] = field(default_factory=list)
@@ -177,7 +170,6 @@ class _Tally:
         )
         self.flow.update(dict(zip(codes.tolist(), counts.tolist(), strict=True)))
         self._add_ratios(batch, flipped)
-        self._add_confidence(batch, flipped)
         self._add_truth(batch, flipped)
         self._add_examples(batch, flipped)
 
@@ -189,14 +181,6 @@ class _Tally:
         self.flip_hist += np.histogram(batch.ratio[flipped], edges)[0]
         if flipped.any():
             self.highest = max(self.highest, float(batch.ratio[flipped].max()))
-
-    def _add_confidence(self, batch: Batch, flipped: NDArray[np.bool_]) -> None:
-        if batch.confidence is None or np.isnan(batch.confidence).all():
-            return
-        self.has_confidence = True
-        doubt = 1 - batch.confidence
-        self.wrong += float(np.nansum(doubt[flipped]))
-        self.missed += float(np.nansum(doubt[~flipped]))
 
     def _add_truth(self, batch: Batch, flipped: NDArray[np.bool_]) -> None:
         if batch.truth is None or (batch.truth < 0).all():
@@ -229,8 +213,6 @@ class _Tally:
             ratio_flipped=self.flip_hist,
             n_agreed=self.n_agreed,
             highest_flipped=self.highest if self.n_flipped else None,
-            expected_wrong=self.wrong if self.has_confidence else None,
-            expected_missed=self.missed if self.has_confidence else None,
             suspects=tuple(flip for _, flip in self.suspects),
             doubtful=tuple(flip for _, flip in self.doubtful),
             scores=self.scores,
