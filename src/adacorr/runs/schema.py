@@ -51,6 +51,10 @@ COLUMNS = (
     Column("alternative", "class", "the most probable class other than the given one"),
     Column("decided_by", "text", "given, rule, answers or person: whose word `corrected` is"),
     Column("unjudged", "flag", "nothing could be read of the sample, or its class is too small"),
+    Column("unreadable", "flag", "nothing could be read of the sample"),
+    Column("outlier", "number", "how far the sample is from all others; NaN: not looked at"),
+    Column("copy_of", "integer", "the first sample that this one is a near copy of; -1: of none"),
+    Column("copy_distance", "number", "how far the nearest other sample is"),
     Column("split", "text", "train or validation: whether the model learnt from the row"),
     Column("truth", "class", "the true class where it is known, for scoring; -1: not known"),
 )
