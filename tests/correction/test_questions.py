@@ -127,6 +127,42 @@ def test_the_file_of_questions_shows_neither_label_nor_prediction(table):
     assert set(tasks[0]["data"]) == {"row", "id", "text"}
 
 
+def test_finished_tasks_of_label_studio_are_answers(problem, table):
+    """As Label Studio exports them: one answer, two people who differ, one skipped, one open."""
+    folder, columns = table
+    names = problem[2]
+    found = ask_table(folder / "in.parquet", 4, columns=columns)
+    write_questions(found, folder / "q.json", "label-studio")
+    tasks = json.loads((folder / "q.json").read_text())
+
+    def by(label, skipped=False):
+        chosen = {"type": "choices", "from_name": "label", "value": {"choices": [label]}}
+        return {"completed_by": 1, "was_cancelled": skipped, "result": [chosen]}
+
+    said = [[by(names[0])], [by(names[0]), by(names[1])], [by(names[0], skipped=True)], []]
+    for number, (task, annotations) in enumerate(zip(tasks, said, strict=True)):
+        task |= {"id": 70 + number, "annotations": annotations}
+    path = folder / "done.json"
+    path.write_text(json.dumps(tasks))
+    answers = Verified.of(path)
+    first, second, *_ = found.rows.tolist()
+    assert dict(zip(answers.keys, answers.labels, strict=True)) == {
+        first: str(names[0]),
+        second: "cannot tell",
+    }
+    options = {"columns": columns}
+    by_file = correct_table(folder / "in.parquet", settings=TableSettings(verified=path), **options)
+    assert by_file.certificate is not None
+    assert by_file.certificate.answers == 2
+    tasks[0]["data"]["id"] = "n-other"  # the table was sorted again since
+    path.write_text(json.dumps(tasks))
+    with pytest.raises(InputError, match="the table has changed since"):
+        correct_table(folder / "in.parquet", settings=TableSettings(verified=path), **options)
+    path.write_text(json.dumps([{**tasks[0], "data": {"text": "no row"}}]))
+    with pytest.raises(InputError, match="expected a row number in each record"):
+        Verified.of(path)
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [

@@ -35,8 +35,17 @@ def keep_certificate(
     from adacorr.runs.reader import RunData
 
     data = RunData.open(run)
-    people = {verified.name: f"{certificate.answers:,}"}
+    people = {verified.name: f"{certificate.answers:,}, {written_at(verified)}"}
     write_certificate(run.path, facts(data, certificate, rule_of(data, note), people, seed))
+
+
+def written_at(path: Path) -> str:
+    """When a file of answers was written last: the file does not say who answered when."""
+    from datetime import UTC, datetime
+
+    if path.is_dir():
+        return "on the review page of that run"
+    return f"in a file of {datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M} UTC"
 
 
 def proved(certificate: Certificate | None) -> dict[str, Any] | None:

@@ -46,7 +46,8 @@ def ask(
     n
         How many rows.
     to
-        csv: a table to fill in. label-studio: a JSON file of tasks to import.
+        csv: a table to fill in. label-studio: a JSON file of tasks to import there; --verified
+        takes the finished tasks as JSON.
     verified
         The answers so far, to go on from there: a file, or a run whose review page was used.
     seed
@@ -103,8 +104,10 @@ def _finish(
     questions: TableQuestions, output: Path, to: Literal["csv", "label-studio"], printing: Printing
 ) -> None:
     from adacorr.correction.questions import write_questions
+    from adacorr.runs.labelstudio import labelling_config
 
     write_questions(questions, output, to)
+    interface = labelling_config(list(questions.class_names), image=False)
     names = "; ".join(questions.class_names[:8])
     more = "; ..." if len(questions.class_names) > 8 else ""
     printing.result(
@@ -113,6 +116,9 @@ def _finish(
             "classes": list(questions.class_names),
             "written": [str(output)],
         },
-        f"{len(questions.rows):,} questions in {output}\n"
-        f"answer with one of: {names}{more}; cannot tell",
+        [
+            f"{len(questions.rows):,} questions in {output}",
+            f"answer with one of: {names}{more}; cannot tell",
+            *([] if to == "csv" else [f"labelling interface:\n{interface}"]),
+        ],
     )

@@ -80,7 +80,7 @@ def _about_target(target: float, more: int) -> str:
 
 def answers_from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any], list[str]]:
     """Answers by the row's number in the source, or by its id."""
-    from adacorr.cli.answers import verified_by
+    from adacorr.cli.answers import verified_by, written_at
     from adacorr.labels import Codec
 
     said = verified_by(path)
@@ -88,7 +88,7 @@ def answers_from_file(data: RunData, path: Path) -> tuple[Answers, dict[str, Any
     rows, ids = data.names_of_rows()
     codec = Codec.of_indices(data.run.class_names())
     answers = said.among(data.n, codec, rows=rows, ids=ids)
-    return answers, {path.name: f"{len(answers):,}"}, []
+    return answers, {path.name: f"{len(answers):,}, {written_at(path)}"}, []
 
 
 def answers_of_run(data: RunData) -> tuple[Answers, dict[str, Any], list[str]]:

@@ -27,6 +27,7 @@ from adacorr.correction.tables import (
 from adacorr.correction.verified import Verified
 from adacorr.files import atomic
 from adacorr.labels import Codec
+from adacorr.runs.labelstudio import text_of
 from adacorr.runs.reader import RunData
 from adacorr.runs.samples import Items
 from adacorr.tables.decode import Place, decode_probs
@@ -112,7 +113,7 @@ def write_questions(
     with atomic(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         pairs = zip(questions.rows.tolist(), questions.fields, strict=True)
         if to == "label-studio":
-            tasks = [{"data": {**_plain(fields), ROW: row}} for row, fields in pairs]
+            tasks = [{"data": {**as_text(_plain(fields)), ROW: row}} for row, fields in pairs]
             json.dump(tasks, file, ensure_ascii=False, indent=1, default=str)
             return
         every = dict.fromkeys(name for fields in questions.fields for name in fields)
@@ -212,6 +213,12 @@ def _fields(
                 found[row] = batch.slice(row - first, 1).to_pylist()[0]
             first += batch.num_rows
     return [found.get(row, {}) for row in wanted.tolist()]
+
+
+def as_text(fields: dict[str, Any]) -> dict[str, Any]:
+    """With what a labelling interface shows under ``text``, if there is no such column."""
+    texts = {name: str(value) for name, value in fields.items() if value is not None}
+    return {"text": text_of(texts), **fields}
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from adacorr.core.answers import Answers, class_codes, encode_pairs
 from adacorr.core.validation import InputError
 from adacorr.labels import Codec
+from adacorr.runs.imports import answers_by_row
 from adacorr.tables.sources import Source, open_sources
 
 ROW_NAMES = ("row", "index", "id")
 LABEL_NAMES = ("label", "answer", "verified", "verified_label", "choice")
 _BATCH = 1 << 16
+_SHORT = 200  # characters; longer texts are cut in tasks
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,11 @@ class Verified:
 def read_verified(path: Path, *, by_id: bool = False) -> Verified:
     """A CSV or parquet file with a column row (or id) and a column label; empty labels are gaps.
 
-    `by_id`: where it has both, the ids count, as row numbers of a folder change with its files.
+    Finished tasks of Label Studio, as JSON, are read too. `by_id`: where the file has both, the ids
+    count, as row numbers of a folder change with its files.
     """
+    if path.suffix.lower() in (".json", ".jsonl"):
+        return _of_tasks(path)
     (source,) = open_sources(path)
     key = _column(source, ("id", *ROW_NAMES) if by_id else ROW_NAMES)
     label = _column(source, tuple(name for name in LABEL_NAMES if name != key))
@@ -121,6 +126,22 @@ def read_verified(path: Path, *, by_id: bool = False) -> Verified:
     labels = tuple(said.strip() if isinstance(said, str) else said for said in labels)
     shown = dict(zip(names[2:], others, strict=True))
     return Verified(keys, labels, key if key == "id" else None, shown)
+
+
+def _of_tasks(path: Path) -> Verified:
+    """Of another tool's JSON; short columns in every task are compared with the table's."""
+    labels, held = answers_by_row(path)
+    if not labels:
+        raise InputError(f"{path}: expected answered tasks, got none")
+    tasks = [held[row] for row in labels]
+    names = [
+        name
+        for name in tasks[0]
+        if name not in ("row", "index", *LABEL_NAMES, "text")  # a text may have been put together
+        and all(name in task and len(str(task[name])) < _SHORT for task in tasks)
+    ]
+    shown = {name: tuple(task[name] for task in tasks) for name in names}
+    return Verified(tuple(labels), tuple(labels.values()), None, shown)
 
 
 def _is_gap(said: Any) -> bool:

@@ -72,6 +72,27 @@ def read_answers(data: RunData, path: Path) -> Imported:
     return Imported({row: _majority(count) for row, count in sorted(votes.items())}, unanswered)
 
 
+def answers_by_row(path: Path) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
+    """The answers in a file of another tool by row number, and what each task held; of any table.
+
+    Label Studio and the others hand back the ``row`` that ``adacorr ask`` put into each task.
+    """
+    votes: dict[int, Counter[str]] = {}
+    held: dict[int, dict[str, Any]] = {}
+    for place, record in enumerate(_records(path)):
+        fields = _fields(record)
+        row = next((text for name in ROWS if (text := str(fields.get(name, ""))).isdecimal()), None)
+        for label in _answers(record):
+            if row is None:
+                raise InputError(
+                    f"{path}: expected a row number in each record, as adacorr ask writes it, got "
+                    f"{', '.join(list(fields)[:8])} in record {place}"
+                )
+            votes.setdefault(int(row), Counter())[label] += 1
+            held[int(row)] = dict(record.get("data") or {})
+    return {row: _majority(count) for row, count in votes.items()}, held
+
+
 def keep_answers(data: RunData, found: Imported) -> tuple[Path, int]:
     """Put answers into the run's ``answers.csv``, where later ones replace earlier ones.
 

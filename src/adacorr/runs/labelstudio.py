@@ -81,7 +81,7 @@ def _task(
     if prefix is not None:
         about["image"] = prefix + quote(name or str(batch.index[i]))
     else:
-        about["text"] = _text(fields)
+        about["text"] = text_of(fields)
     if batch.decided_by is not None:
         about["decided_by"] = batch.decided_by[i]
     return {"data": about, "predictions": [_prediction(batch, i, names)]}
@@ -106,7 +106,7 @@ def _prediction(batch: Batch, i: int, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _text(fields: dict[str, str]) -> str:
+def text_of(fields: dict[str, str]) -> str:
     """The text of a row: its longest field where that is prose, else all fields."""
     longest = max(fields.values(), key=len, default="")
     return longest if len(longest) > 60 else "\n".join(f"{k}: {v}" for k, v in fields.items())
