@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -221,3 +223,20 @@ def test_odd_settings_of_a_run_are_one_line(cleaned, run_cli, line, message):
     code, _, error = run_cli("clean", "--resume", str(cleaned))
     assert code == 2
     assert message in error
+
+
+def test_a_clean_killed_before_its_first_file_is_started_again(table, tmp_path, run_cli):
+    """It was refused both as new, for its folder, and with --resume, for its missing settings."""
+    code = (
+        "import os, sys\n"
+        "os.replace = lambda *_: os.kill(os.getpid(), 9)\n"
+        "from adacorr.cli import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    words = ["clean", str(table), "--run-dir", str(tmp_path / "run"), "--quiet"]
+    killed = subprocess.run([sys.executable, "-c", code, *words], check=False)
+    assert killed.returncode == -9
+    assert (tmp_path / "run" / "cache").is_dir()
+    assert run_cli(*words)[0] == 0
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert run_cli(*words)[0] == 2  # a finished one is not overwritten

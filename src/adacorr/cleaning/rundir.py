@@ -33,7 +33,7 @@ SEALED = (*FILES, "features.npy")
 
 def begin(folder: Path, resume: bool) -> Path:
     """A new folder, or with `resume` one of an earlier clean, finished or not."""
-    if not resume and folder.exists() and any(folder.iterdir()):
+    if not resume and folder.exists() and not _is_new(folder):
         raise InputError(f"{folder}: expected a new run directory, got one with files; resume it?")
     if resume and not (folder / "cache").is_dir():
         raise InputError(f"{folder}: expected a run of `adacorr clean` to go on with, got none")
@@ -42,6 +42,15 @@ def begin(folder: Path, resume: bool) -> Path:
     check(folder / "features.npy")
     unseal(folder, set(SEALED) - set(FILES))  # the others change when this clean is complete
     return folder
+
+
+def _is_new(folder: Path) -> bool:
+    """Empty, or left by a clean that was killed before it had written how to go on."""
+    cache = folder / "cache"
+    if any(place != cache for place in folder.iterdir()):
+        return False
+    inside = list(cache.iterdir()) if cache.is_dir() else []
+    return all(place.match(".settings.toml.*.tmp") for place in inside)
 
 
 def _check_own(folder: Path) -> None:
