@@ -23,8 +23,8 @@ from adacorr.files import atomic
 
 FIT_ROWS = 20_000
 """A model is fitted to at most so many rows, whatever the size of the data."""
-PREDICT_ROWS = 4096
-TUNING_ROWS = 3000
+PREDICT_ROWS = 4096  # at a time, for memory
+TUNING_ROWS = 3000  # they choose a strength out of a few, which takes no more
 PER_CLASS = 20
 """Of each class so many rows stay in a sample, where there are as many."""
 MOST = 100

@@ -13,7 +13,7 @@ from adacorr.cleaning.features import Features, Tick, silent
 from adacorr.cleaning.neighbours import nearest
 from adacorr.cleaning.workers import one_thread
 
-NEIGHBOURS = 10
+NEIGHBOURS = 10  # whose mean distance is a row's own; our choice
 COPY = 0.1
 """Two samples are near copies when their distance is below this share of the usual nearest one."""
 FAR = 3.0

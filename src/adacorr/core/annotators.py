@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 GAP = -1  # the code of "no label"
 OWN = 5.0  # labels per class that the common pattern weighs against an annotator's own
 LIKE_OTHERS = 5.0  # labels that the common quality weighs against an annotator's own
-STEPS = 50
+STEPS = 50  # of EM at most; `SETTLED` mostly ends it before
 TRUST_MOST = 10.0  # a model that is that unsure of what it knows is not believed further
 SETTLED = 1e-3  # the largest mean change of a probability at which EM stops
 _FIT_ROWS = 20_000  # two or K numbers of the model's opinion need no more

@@ -32,7 +32,7 @@ DISPUTED, AGREED = 0, 1
 STRATA = ("disputed", "agreed")
 FIRST = 60
 """So many questions are mostly about disputed rows."""
-LAST_KEY = np.uint64(2**64 - 1)
+LAST_KEY = np.uint64(2**64 - 1)  # after every key
 
 
 def is_disputed(codes: NDArray[np.int64], pred_probs: Any) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ from adacorr.core.lrt import Decision
 from adacorr.core.sequences import Part, least_marked, most_marked
 from adacorr.core.validation import check_count, check_number
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # at most one certificate in twenty is wrong
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from adacorr.core.sampling import priority
 from adacorr.core.sparse import TopK, first_choice, given_probs
 
-MIN_ROWS = 200
+MIN_ROWS = 200  # our choice: fewer rows seldom carry the proof that is asked for
 MAX_CLASSES = 1000  # an assignment problem of this size takes a tenth of a second
 PROOF = 5.0  # standard errors beyond chance
 TIMES = 2.0  # as many labels must agree with the moved columns as do now

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OUTPUT_SUFFIXES = (".parquet", ".pq", *CSV_SUFFIXES)
-PACE = 256 << 20
+PACE = 256 << 20  # bytes between two syncs
 
 
 class Sink(Protocol):

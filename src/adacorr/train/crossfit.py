@@ -21,7 +21,7 @@ from adacorr.train.methods.standard import Standard
 from adacorr.train.ranks import Ranks
 from adacorr.train.settings import Settings
 
-FOLDS = 5
+FOLDS = 5  # our choice: each net learns from four fifths of the rows
 FEW_FOLDS, MANY_ROWS = 2, 5_000
 """With many rows a net loses little when it does without half of them."""
 WINDOW = 3  # epochs whose predictions are averaged: one epoch's are noisy

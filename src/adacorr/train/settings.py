@@ -7,9 +7,9 @@ from typing import Literal
 
 from adacorr.core.validation import InputError
 
-PAPER_EPOCHS = 180
-SAMPLES_SEEN = 100_000
-FEWEST_EPOCHS = 30
+PAPER_EPOCHS = 180  # the paper's
+SAMPLES_SEEN = 100_000  # our choice: what small data get before 180 epochs end it
+FEWEST_EPOCHS = 30  # our choice: burn-in and both drops of the learning rate need room
 
 
 def default_epochs(n: int) -> int:

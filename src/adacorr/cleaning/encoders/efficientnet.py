@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Layer = tuple[torch.Tensor, torch.Tensor]
 
-DIMENSION = 1280
 EPSILON = 1e-3  # of TensorFlow's batch norm
 STAGES = (  # (blocks, kernel, stride of the first, expanded?)
     (1, 3, 1, False),

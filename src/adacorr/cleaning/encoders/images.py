@@ -16,7 +16,7 @@ from adacorr.cleaning.encoders.hub import load_pretrained
 from adacorr.cleaning.samples import pixels
 from adacorr.core.validation import InputError
 
-BATCH = 32
+BATCH = 32  # images in memory at a time
 SIDE = 112
 """Pixels on a side; 224 takes five times as long."""
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)

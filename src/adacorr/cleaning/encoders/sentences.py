@@ -13,8 +13,8 @@ from adacorr.cleaning.encoders.encoded import Vectors
 from adacorr.cleaning.encoders.hub import load_pretrained
 from adacorr.cleaning.encoders.text import filled
 
-BATCH = 64
-MAX_TOKENS = 256
+BATCH = 64  # texts in memory at a time
+MAX_TOKENS = 256  # where sentence-transformers cuts texts for all-MiniLM-L6-v2
 
 
 class SentenceEncoder:

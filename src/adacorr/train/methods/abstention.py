@@ -16,7 +16,7 @@ from adacorr.train.methods.base import DROPPED, EpochEnd, Method, Setting, Step
 from adacorr.train.methods.parts.scaling import scaled
 
 MOVING = 0.05  # weight of a new batch in the moving average
-ALPHA_DIVISOR = 64
+ALPHA_DIVISOR = 64  # of the first price, as in the authors' code
 
 
 def abstention_terms(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
