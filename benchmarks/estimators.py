@@ -206,7 +206,9 @@ def table(records: list[dict]) -> str:
             ]
             lines.append(f"| {dataset} | {noise_name} | " + " | ".join(shown) + " |")
         lines.append("")
-    return "\n".join([*lines, *goals(cells), ""])
+    import refit  # it stands on this file
+
+    return "\n".join([*lines, *refit.section(), *goals(cells), ""])
 
 
 def reservations(records: list[dict]) -> list[str]:

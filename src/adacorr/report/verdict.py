@@ -37,6 +37,7 @@ class Told:
     interval: tuple[float, float] | None
     issues: tuple[str, ...]
     certificate: tuple[str, str] | None  # sentence, basis
+    proved: str | None  # of the certificate, the limit on wrong labels
     answered: bool  # people's answers chose the rule of this run
 
     @property
@@ -54,6 +55,7 @@ def read_found(data: RunData) -> Told:
         interval=ends if ends and _is_share(ends[0]) and _is_share(ends[1]) else None,
         issues=_sentences(data, "issues", "sentences"),
         certificate=_certificate(data),
+        proved=_proved(data),
         answered=bool(data.number("result", "answers")),
     )
 
@@ -152,15 +154,35 @@ def known_wrong(found: Told, estimate: float | None, basis: str) -> tuple[str, s
 
 def _certificate(data: RunData) -> tuple[str, str] | None:
     """The sentence that answers have proved, and on what it rests."""
+    content = _proof(data)
+    if content is None:
+        return None
+    try:
+        said, basis = content["sentence"], content["basis"]
+    except (KeyError, TypeError) as error:
+        path = data.run.file("certificate.json")
+        raise InputError(f"{path}: expected a certificate, got {error}") from error
+    return _sentence(clean_text(said, _SENTENCE))[:-1], clean_text(basis, _SENTENCE)
+
+
+def _proved(data: RunData) -> str | None:
+    """At most which share of the labels is wrong in the end."""
+    numbers = (_proof(data) or {}).get("certificate")
+    limit = numbers.get("wrong_after") if isinstance(numbers, dict) else None
+    return share(limit) if isinstance(limit, float | int) and _is_share(limit) else None
+
+
+def _proof(data: RunData) -> dict[str, Any] | None:
     path = data.run.file("certificate.json")
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_CERTIFICATE:
         return None
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-        said, basis = content["sentence"], content["basis"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a certificate, got {error}") from error
-    return _sentence(clean_text(said, _SENTENCE))[:-1], clean_text(basis, _SENTENCE)
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a certificate, got {type(content).__name__}")
+    return content
 
 
 def _sentences(data: RunData, section: str, key: str) -> tuple[str, ...]:
