@@ -90,7 +90,7 @@ class Correction:
     noise_rate_interval: tuple[float, float] | None = None
     readings: tuple[Reading, ...] = ()
     certificate: Certificate | None = None
-    decided_by: NDArray[np.str_] | None = None
+    decided_by: NDArray[Any] | None = None
     T: NDArray[np.float64] | None = None
     annotators: tuple[Annotator, ...] = ()
     note: str = ""
