@@ -17,7 +17,8 @@ from adacorr.runs.directory import Run
 
 # The same examples on every run: a failure belongs to the change that made it.
 # `pytest --hypothesis-profile=default` draws new ones.
-settings.register_profile("repeatable", derandomize=True)
+# No deadline: how long an example takes is the machine's affair.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 # A suite started in the background ignores Ctrl-C, and its children would inherit that.
