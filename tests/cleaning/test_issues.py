@@ -69,6 +69,7 @@ def test_copies_across_classes_and_across_the_split():
     assert np.flatnonzero(found.copies_across_classes).tolist() == [0, 300]
     assert np.flatnonzero(found.copies_across_split).tolist() == [1, 2, 301, 302]
     assert found.counts()["copies_across_split"] == 4
+    assert found.columns()["copies_across_split"].sum() == 4
 
 
 def test_an_outlier_stands_out():

@@ -66,6 +66,8 @@ class Issues:
         return {
             "copy_of": self.copy_of,
             "copy_distance": self.copy_distance,
+            "copies_across_classes": self.copies_across_classes,
+            "copies_across_split": self.copies_across_split,
             "outlier": self.outlier,
             "unreadable": self.unreadable,
         }
