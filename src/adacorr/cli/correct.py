@@ -88,8 +88,9 @@ def correct(
 ) -> None:
     """Correct labels from predicted probabilities.
 
-    The output repeats every input column and adds adacorr_label, adacorr_ratio and
-    adacorr_flipped (and, with delta "auto", adacorr_confidence). The input is never changed, and
+    The output repeats every input column and adds adacorr_label, adacorr_ratio, adacorr_flipped and
+    adacorr_decided_by (given, rule or answers), and with delta "auto" adacorr_confidence,
+    adacorr_suspicion and adacorr_alternative. The input is never changed, and
     the output appears only when it is complete. Messages count rows from 0, after the header.
 
     Parameters
@@ -99,8 +100,7 @@ def correct(
         as 'folder/*.parquet', or a URL of these (s3://..., with adacorr[cluster]).
     output
         Where to write, also a URL; the suffix chooses parquet or CSV, for several files it is a
-        folder. It repeats every input column and adds adacorr_label, adacorr_ratio,
-        adacorr_flipped, and with delta "auto" adacorr_confidence. For .npy input, .npy writes the
+        folder. For .npy input, .npy writes the
         corrected labels alone.
     dry_run
         Say what would change and write nothing.
