@@ -82,7 +82,7 @@ def test_pages_say_no_more_than_needed(page):
 def test_text_flows(page, monkeypatch):
     """Line breaks of the docstrings are not those of the terminal."""
     monkeypatch.setenv("COLUMNS", "600")
-    assert "for several files it is a folder. It repeats" in page("correct")
+    assert "for several files it is a folder. For .npy" in page("correct")
 
 
 def test_every_method_and_dataset_is_named(page):

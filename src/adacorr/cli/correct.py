@@ -90,8 +90,8 @@ def correct(
 
     The output repeats every input column and adds adacorr_label, adacorr_ratio, adacorr_flipped and
     adacorr_decided_by (given, rule or answers), and with delta "auto" adacorr_confidence,
-    adacorr_suspicion and adacorr_alternative. The input is never changed, and
-    the output appears only when it is complete. Messages count rows from 0, after the header.
+    adacorr_suspicion and adacorr_alternative. The input is never changed, and the output appears
+    only when it is complete. Messages count rows from 0, after the header.
 
     Parameters
     ----------
@@ -100,8 +100,7 @@ def correct(
         as 'folder/*.parquet', or a URL of these (s3://..., with adacorr[cluster]).
     output
         Where to write, also a URL; the suffix chooses parquet or CSV, for several files it is a
-        folder. For .npy input, .npy writes the
-        corrected labels alone.
+        folder. For .npy input, .npy writes the corrected labels alone.
     dry_run
         Say what would change and write nothing.
     run_dir
