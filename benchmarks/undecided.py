@@ -97,7 +97,7 @@ def problems(tables: Path) -> Iterator[tuple[str, NDArray[np.float64], NDArray[n
 def encoded(frame: pd.DataFrame) -> NDArray[np.float64] | None:
     """Numbers scaled, few categories one-hot; None if fewer than two columns are either."""
     numbers = [c for c in frame if pd.api.types.is_numeric_dtype(frame[c])]
-    words = [c for c in frame if c not in numbers and len(pd.unique(frame[c])) <= 30]
+    words = [c for c in frame if c not in numbers and len(set(frame[c].astype(str).tolist())) <= 30]
     if len(numbers) + len(words) < 2:
         return None
     frame = frame.copy()
