@@ -253,20 +253,30 @@ def fit_by_class(
     rule = _judge(rule, given[rows], probs[rows], eta, known=T is not None)
     if T is not None or not rule.active:
         return rule
-    return replace(rule, evidence=_evidence(labels, features, rule.T, fitted_eta))
+    return replace(rule, evidence=_evidence(labels, features, rule, fitted_eta))
 
 
-def _evidence(labels: NDArray[np.int64], features: Array, T: Array, eta: Array) -> float:
+def _evidence(
+    labels: NDArray[np.int64], features: Array, rule: ClassNoiseRule, eta: Array
+) -> float:
     """By how many standard errors noise explains held-out labels better than none.
 
-    The rival has the same map from the model to the labels, and no wrong labels: each row is as
-    undecided as the model says.
+    The rival maps the model to the labels as well, and knows of no wrong ones: each row is as
+    undecided as it says. With many classes it keeps the rule's own bias, and only its scale is new.
     """
-    _, plain = _fit_rule(labels, features, np.eye(len(T)))
-    gain = np.log(posterior(eta, T, labels)[1]) - np.log(
-        posterior(plain, np.eye(len(T)), labels)[1]
-    )
-    return standard_errors(gain)
+    no_noise = np.eye(len(features))
+    if len(features) > MAX_FULL_CLASSES:
+        bias = rule.bias[:, None]
+
+        def score(log_scale: float) -> float:
+            return log_likelihood(softmax(np.exp(log_scale) * features + bias), no_noise, labels)
+
+        plain = softmax(np.exp(golden_section(score, -3.0, 1.0, 0.05)) * features + bias)
+    else:
+        _, held_out = _fit_map(labels, features, no_noise, None, RIDGES[1:])
+        plain = softmax(_temperature(labels, held_out, no_noise) * held_out)
+    with_noise, without = posterior(eta, rule.T, labels)[1], posterior(plain, no_noise, labels)[1]
+    return standard_errors(np.log(with_noise) - np.log(without))
 
 
 def standard_errors(gain: Array) -> float:
@@ -439,7 +449,11 @@ def _shift_to(odds: Array, rate: float) -> float:
 
 
 def _fit_map(
-    labels: NDArray[np.int64], features: Array, guess: Array, counts: Array | None
+    labels: NDArray[np.int64],
+    features: Array,
+    guess: Array,
+    counts: Array | None,
+    ridges: tuple[float, ...] = RIDGES,
 ) -> tuple[Fit, Array]:
     """The map, as flexible as held-out rows allow, and its held-out logits (K, N)."""
     k, n = features.shape
@@ -449,7 +463,7 @@ def _fit_map(
     scaled = scale * features
     fold = (priority(np.arange(n)) >> np.uint64(7)) & np.uint64(1)  # shares no stream with a user
     best: tuple[float, Fit, Array] | None = None
-    for ridge in RIDGES if k <= MAX_FULL_CLASSES else (None,):
+    for ridge in ridges if k <= MAX_FULL_CLASSES else (None,):
         fit = maximise(labels, scaled, guess, prior=prior, ridge=ridge, steps=_STEPS)
         held_out = _held_out(labels, scaled, fit, ridge, fold)
         score = log_likelihood(softmax(held_out), fit.T, labels)
