@@ -38,3 +38,15 @@ def test_json_and_quiet(pets, run_cli, command):
         code, out, err = run_cli(*words, *flags)
         assert (code, err) == (0, "")
         json.loads(out)
+
+
+def test_names_of_classes_send_no_codes_to_the_terminal(tmp_path, run_cli):
+    """A table from elsewhere could set the title of the window, or worse."""
+    evil = "\x1b]0;x\x07"
+    rows = [f"{evil},0.9,0.1", "b,0.2,0.8", f"{evil},0.05,0.95"] * 30
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join([f"label,p_{evil},p_b", *rows]) + "\n")
+    code, out, err = run_cli("correct", str(table), "--delta", "0.5", "--dry-run")
+    assert code == 0
+    assert r"\x1b]0;x\x07 -> b" in out
+    assert "\x1b" not in out + err

@@ -188,3 +188,9 @@ def test_answers_that_cannot_be_are_named(table, content, text):
 def test_other_forms_of_answers_are_refused():
     with pytest.raises(InputError, match="or a file, got ndarray"):
         Verified.of(np.zeros(3))
+
+
+@pytest.mark.parametrize("row", ["99999999999999999999", "1.5", "x"])
+def test_answers_for_rows_that_cannot_be_are_named(row):
+    with pytest.raises(InputError, match=f"verified: expected row numbers, got '{row}'"):
+        Verified((row,), ("cat",)).rows([])

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from adacorr._version import __version__
 from adacorr.cli.help import Page
 from adacorr.cli.invocation import arguments
+from adacorr.cli.options import printable
 from adacorr.core.validation import InputError
 
 app = App(
@@ -171,8 +172,7 @@ def one_line_errors(call: Callable[[], object]) -> None:
             error = misspelt(error) or error
         line = " ".join(str(error).split())  # may quote a whole file that is no table
         short = line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}"
-        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short)  # no terminal codes
-        print(f"adacorr: {safe}", file=sys.stderr)
+        print(f"adacorr: {printable(short)}", file=sys.stderr)
         raise SystemExit(2) from None
     except ModuleNotFoundError as error:
         from adacorr.cli.doctor import extra_of

@@ -14,6 +14,15 @@ from cyclopts import Parameter
 from adacorr.core.validation import InputError
 
 
+def printable(text: str) -> str:
+    """Names from files may hold codes that command a terminal: they are shown, not sent.
+
+    >>> print(printable("a\\x1b[31mb"))
+    a\\x1b[31mb
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Printing:
@@ -40,12 +49,12 @@ class Printing:
         if self.json:
             print(json_lib.dumps(facts, default=_plain), flush=True)
         elif text and not self.quiet:
-            print(text if isinstance(text, str) else "\n".join(text), flush=True)
+            print(printable(text if isinstance(text, str) else "\n".join(text)), flush=True)
 
     def say(self, line: str) -> None:
         """A line beside the result."""
         if not self.silent:
-            print(line, flush=True)
+            print(printable(line), flush=True)
 
 
 @Parameter(name="*")

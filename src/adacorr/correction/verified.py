@@ -94,8 +94,8 @@ class Verified:
     def _numbers(self) -> NDArray[np.int64]:
         try:
             return np.array([int(key) for key in self.keys], dtype=np.int64)
-        except (TypeError, ValueError):
-            bad = next(key for key in self.keys if not str(key).strip().isdecimal())
+        except (TypeError, ValueError, OverflowError):
+            bad = next(key for key in self.keys if not _is_row(str(key).strip()))
             raise InputError(f"verified: expected row numbers, got {bad!r}") from None
 
     def answers(self, rows: NDArray[np.int64], n_rows: int, codec: Codec) -> Answers:
@@ -142,6 +142,10 @@ def _of_tasks(path: Path) -> Verified:
     ]
     shown = {name: tuple(task[name] for task in tasks) for name in names}
     return Verified(tuple(labels), tuple(labels.values()), None, shown)
+
+
+def _is_row(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 18
 
 
 def _is_gap(said: Any) -> bool:
