@@ -172,6 +172,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
 
     found, samples = cleaned.correction, cleaned.samples
     names = samples.class_names
+    assert found.alternative is not None
     rows = []
     for row in cleaned.suspects(SHOWN):
         at = int(row)
@@ -182,6 +183,7 @@ def summarise(folder: Path, cleaned: Cleaned, seconds: float) -> dict[str, Any]:
                 "given": names[samples.labels[at]],
                 "suggested": str(found.suggested[at]),
                 "predicted": names[int(cleaned.pred_probs[at].argmax())],
+                "other": str(found.alternative[at]),
                 "suspicion": round(float(cleaned.suspicion[at]), 3),
                 "changed": bool(found.flipped[at]),
             }
@@ -238,7 +240,9 @@ def summary_text(s: dict[str, Any]) -> str:
     lines += ["", "most suspicious"]
     for row in s["most_suspicious"]:
         said = f"  row {row['row']}: {row['sample']}"
-        lines.append(f"{said}\n    given {row['given']}, models say {row['predicted']}")
+        agrees = row["given"] == row["predicted"]
+        other = f"perhaps {row['other']}" if agrees else f"models say {row['predicted']}"
+        lines.append(f"{said}\n    given {row['given']}, {other}")
     lines += ["", f"results            {s['run']}/ (labels.parquet, report.html)"]
     lines.append(f"next               adacorr review {s['run']}")
     return "\n".join(lines)
