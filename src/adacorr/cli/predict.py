@@ -101,16 +101,6 @@ def write(
             for f in batches:
                 out.write(np.ascontiguousarray(f, np.float32).tobytes())
         return
-    _write_table(path, suffix, batches, names, samples)
-
-
-def _write_table(
-    path: Path,
-    suffix: str,
-    batches: Iterator[NDArray[Any]],
-    names: list[str],
-    samples: Dataset | New,
-) -> None:
     import pyarrow as pa
     import pyarrow.csv
 

@@ -57,25 +57,7 @@ def draw_bounds(curves: dict[str, BoundCurve]) -> Figure:
     figure = new_figure(11, 4.8)
     panels = figure.subplots(1, len(curves), sharey=True)
     for axes, (name, curve) in zip(panels, curves.items(), strict=True):
-        axes.plot(
-            curve.eps,
-            curve.envelope_bound,
-            "--",
-            color=PALETTE["green"],
-            label="bound, constants of the upper envelope",
-        )
-        axes.plot(
-            curve.eps,
-            curve.bound,
-            color=PALETTE["red"],
-            label="bound, constants of the least squares fit (as in the paper)",
-        )
-        axes.plot(
-            curve.eps,
-            curve.worst,
-            color=PALETTE["purple"],
-            label="observed, worst classifier within ε",
-        )
+        _lines(axes, curve, "constants of the least squares fit (as in the paper)")
         axes.axhline(curve.low, color=PALETTE["blue"], label="observed, exact classifier (ε = 0)")
         axes.axhline(
             curve.high,
@@ -94,37 +76,22 @@ def draw_bounds(curves: dict[str, BoundCurve]) -> Figure:
     return figure
 
 
+def _lines(axes: Axes, curve: BoundCurve | CorrectionCurve, fitted: str) -> None:
+    """Both bounds, and what the worst classifier within each distance does."""
+    upper, worst = "bound, constants of the upper envelope", "observed, worst classifier within ε"
+    axes.plot(curve.eps, curve.envelope_bound, "--", color=PALETTE["green"], label=upper)
+    axes.plot(curve.eps, curve.bound, color=PALETTE["red"], label=f"bound, {fitted}")
+    axes.plot(curve.eps, curve.worst, color=PALETTE["purple"], label=worst)
+
+
 def draw_corrections(curves: tuple[CorrectionCurve, ...]) -> Figure:
     """The binary corollary: share of wrong labels after correction, below its bound."""
     figure = new_figure(11, 8.4)
     grid = figure.subplots(2, 2, sharey=True)
     for axes, curve in zip(grid.flat, curves, strict=True):
-        axes.plot(
-            curve.eps,
-            curve.envelope_bound,
-            "--",
-            color=PALETTE["green"],
-            label="bound, constants of the upper envelope",
-        )
-        axes.plot(
-            curve.eps,
-            curve.bound,
-            color=PALETTE["red"],
-            label="bound, constants of the least squares fit",
-        )
-        axes.plot(
-            curve.eps,
-            curve.printed,
-            ":",
-            color=PALETTE["red"],
-            label="expression printed in the paper (proven for δ = 1 only)",
-        )
-        axes.plot(
-            curve.eps,
-            curve.worst,
-            color=PALETTE["purple"],
-            label="observed, worst classifier within ε",
-        )
+        _lines(axes, curve, "constants of the least squares fit")
+        label = "expression printed in the paper (proven for δ = 1 only)"
+        axes.plot(curve.eps, curve.printed, ":", color=PALETTE["red"], label=label)
         axes.axhline(curve.after, color=PALETTE["blue"], label="observed, exact classifier (ε = 0)")
         axes.axhline(curve.before, color=GREY, linestyle="-.", label="before correction")
         axes.set(xlim=(0, curve.eps[-1]), ylim=(-0.02, 1.02))
