@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -149,3 +152,17 @@ def test_a_fingerprint_is_of_settings_and_labels_with_or_without_a_manifest(run)
     assert fingerprint(run.path) == known
     flip(run.path / "labels.parquet", 4000)
     assert fingerprint(run.path) != known
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="expected a system with named pipes")
+def test_a_pipe_in_place_of_the_manifest_is_one_line(tmp_path):
+    """Whoever opens one waits for a writer that never comes."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom adacorr.runs.manifest import check\n"
+        "check(Path(sys.argv[1]))\n"
+    )
+    os.mkfifo(tmp_path / manifest.NAME)
+    (tmp_path / "config.toml").write_text("x = 1\n")
+    command = [sys.executable, "-c", code, str(tmp_path / "config.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert "expected the digests of a run's files, got a link, a pipe" in done.stderr

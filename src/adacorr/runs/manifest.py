@@ -98,8 +98,8 @@ def _entries(folder: Path) -> dict[str, Digest]:
     if not path.exists() and not path.is_symlink():
         return {}
     try:
-        if path.is_symlink() or path.stat().st_size > _MAX_BYTES:
-            raise ValueError("a link, or too large a file")
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            raise ValueError("a link, a pipe, or too large a file")
         found = json.loads(path.read_bytes())
         if found["block"] != BLOCK:
             raise ValueError(f"blocks of {found['block']} bytes")
