@@ -43,3 +43,14 @@ def test_failed_and_skipped_tests_are_named(summary):
     assert "Failed: `a::b`." in text
     assert "Skipped: `c::d`." in text
     assert "3 tests were not run" in text
+
+
+def test_what_is_said_of_torch_is_so(summary, tmp_path):
+    torch = pytest.importorskip("torch")
+    assert "which `torch.load` does not compare" in summary.PAGE.read_text(encoding="utf-8")
+    path, w = tmp_path / "w.pt", torch.arange(10_000.0)
+    torch.save({"w": w}, path)
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1  # in the middle of the numbers
+    path.write_bytes(raw)
+    assert not torch.equal(torch.load(path)["w"], w)
