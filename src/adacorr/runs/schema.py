@@ -52,9 +52,13 @@ COLUMNS = (
     Column("decided_by", "text", "given, rule, answers or person: whose word `corrected` is"),
     Column("unjudged", "flag", "nothing could be read of the sample, or its class is too small"),
     Column("unreadable", "flag", "nothing could be read of the sample"),
-    Column("outlier", "number", "how far the sample is from all others; NaN: not looked at"),
+    Column(
+        "outlier", "number", "how many times the usual spread it lies beyond the usual distance"
+    ),
     Column("copy_of", "integer", "the first sample that this one is a near copy of; -1: of none"),
-    Column("copy_distance", "number", "how far the nearest other sample is"),
+    Column("copy_distance", "number", "to the nearest other sample, as a share of the usual one"),
+    Column("copies_across_classes", "flag", "of its near copies some have another label"),
+    Column("copies_across_split", "flag", "its near copies lie on both sides of the split"),
     Column("split", "text", "train or validation: whether the model learnt from the row"),
     Column("truth", "class", "the true class where it is known, for scoring; -1: not known"),
 )
