@@ -49,14 +49,15 @@ REAL = {
     "AG News, keyword rules": "agnews-weak",
     "IMDB, keyword rules": "imdb-weak",
 }
-MODELS = (("digits", "logistic"), ("digits", "weak"), ("optdigits", "logistic"))
+MODELS = (
+    ("digits", "logistic"),
+    ("digits", "weak"),
+    ("optdigits", "logistic"),
+    ("spambase", "logistic"),
+)
 CELLS = {
     f"{dataset} / {classifier} / {noise}": auto.Cell(dataset, classifier, noise, 0)
-    for dataset, classifier in (
-        ("digits", "logistic"),
-        ("digits", "weak"),
-        ("optdigits", "logistic"),
-    )
+    for dataset, classifier in MODELS
     for noise in auto.NOISES
 }
 SETS = (*REAL, *CELLS)
