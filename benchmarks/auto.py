@@ -440,7 +440,8 @@ three standard errors. At 1 to 2% noise the interval of the fitted rate starts a
 both readings fit, and the harmless one is in force, unless the meter shows that there are wrong
 labels. *What breaks it*: a target of which every group has one fixed share of exceptions looks the
 same as noise by class, and two classes at 40% noise look the same as a target that nobody can
-predict. The first is changed without need, the second is left open.
+predict. The first is changed without need, the second is left open. [Measured](undecided.md) on
+columns of many tables.
 
 **The line.** With the meter, P(label wrong) = sigmoid(s + a d), d the log ratio of the best other
 class and the given one: the paper's test, with a threshold that is fitted. s and a are those for
