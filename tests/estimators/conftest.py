@@ -15,4 +15,4 @@ def iris():
     X = StandardScaler().fit_transform(X)
     order = np.random.default_rng(0).permutation(len(X))
     X, truth = X[order], truth[order]
-    return X, truth, noise.inject(truth, noise.uniform(3, 0.2), rng=1)
+    return X, truth, noise.inject(truth, noise.uniform(3, 0.2), rng=3)

@@ -64,9 +64,9 @@ def test_a_rows_label_never_reaches_its_own_prediction(blobs, mlp, monkeypatch):
 
 def test_noise_is_corrected_with_the_net_at_hand():
     rng = np.random.default_rng(1)
-    truth = np.arange(300) % 3
-    X = (rng.normal(size=(300, 4)) + 4 * np.eye(3, 4)[truth]).astype(np.float32)
-    given = noise.inject(truth, noise.uniform(3, 0.3), rng)
+    truth = np.arange(600) % 3
+    X = (rng.normal(size=(600, 4)) + 4 * np.eye(3, 4)[truth]).astype(np.float32)
+    given = noise.inject(truth, noise.uniform(3, 0.2), rng)
     result = fit("mlp:hidden=16", X, given, epochs=30, lr=0.01)
     assert (result.labels == truth).mean() > (given == truth).mean() + 0.1
     assert result.withheld == ""

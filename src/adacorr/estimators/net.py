@@ -52,14 +52,14 @@ class AdaCorrClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["a", "b"], 100)
-    >>> X = rng.normal(size=(200, 2)) + np.where(y == "a", -3, 3)[:, None]
+    >>> y = np.repeat(["a", "b", "c"], 150)
+    >>> X = rng.normal(size=(450, 2)) + np.repeat([[-4, -4], [4, 4], [4, -4]], 150, axis=0)
     >>> given = y.copy()
-    >>> given[::10] = "b"
+    >>> given[::8] = "b"
     >>> model = AdaCorrClassifier(epochs=40).fit(X, given)
     >>> bool(np.mean(model.corrected_labels_ == y) > np.mean(given == y))
     True
-    >>> model.predict([[-3, -3]]).item()
+    >>> model.predict([[-4, -4]]).item()
     'a'
     """
 
