@@ -204,7 +204,7 @@ many labels, and none of them is wrong. Does `adacorr.correct(labels, pred_probs
 columns come from the tables of pydataset 0.2.0, data of statistics textbooks; five-fold
 probabilities; labels as they are count as right. "Opposed" is the mean share of labels that are not
 the model's first choice; gains are in points of right labels. The conditions under which the rule
-acts were chosen while the first 90 or so of these targets, in the order of the alphabet, were at
+acts were chosen while the first 80 or so of these targets, in the order of the alphabet, were at
 hand; the others were not looked at.
 
 """

@@ -110,7 +110,7 @@ def test_any_number_of_classes(k):
 
 
 def test_one_in_ten_thousand():
-    """A class that all but vanishes is not wiped out: wrong labels or rare events, either may be."""
+    """A class that all but vanishes is not wiped out: these may be wrong labels or rare events."""
     n, rare = 50_000, np.arange(0, 50_000, 10_000)
     rng = np.random.default_rng(0)
     truth = np.zeros(n, int)
