@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from adacorr import noise
 from adacorr.estimators import AdaCorrClassifier
 from adacorr.train import AdaCorr
 
@@ -24,13 +25,14 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-def test_corrects_labels_with_names(iris):
-    X, truth, given = iris
+def test_corrects_labels_with_names():
+    X, truth = make_blobs(450, centers=[[-4, -4], [4, 4], [4, -4]], random_state=0)
+    given = noise.inject(truth, noise.uniform(3, 0.2), rng=0)
     names = np.array(["setosa", "versicolor", "virginica"])
     model = AdaCorrClassifier(**ENOUGH).fit(X, names[given])
-    assert (model.corrected_labels_ == names[truth]).mean() > (given == truth).mean()
-    assert model.score(X, names[truth]) > 0.8  # 15 noisy rows choose the epoch
-    assert model.pred_probs_.shape == (150, 3)
+    assert (model.corrected_labels_ == names[truth]).mean() > (given == truth).mean() + 0.1
+    assert model.score(X, names[truth]) > 0.8  # 45 noisy rows choose the epoch
+    assert model.pred_probs_.shape == (450, 3)
     assert len(model.history_) == 40
 
 
@@ -82,6 +84,7 @@ class NoTorch:  # as if it were not installed
         if name == "torch":
             raise ModuleNotFoundError("No module named 'torch'")
 sys.meta_path.insert(0, NoTorch())
+from adacorr import noise
 from adacorr.estimators import AdaCorrClassifier
 try:
     AdaCorrClassifier().fit([[0.0], [1.0]], [0, 1])

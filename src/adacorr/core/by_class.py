@@ -55,6 +55,7 @@ from adacorr.core.sampling import priority, sample_rows
 CONFIDENT_SHARE = 0.05  # of a model's errors, made with full confidence: a prior, see the docs
 RIDGES = (300.0, 10.0)
 MAX_FULL_CLASSES = 32  # above, a full map costs more than the rest of the rule together
+MAX_RIVAL_CLASSES = 20  # above, a full map of the rival costs a quarter of the call
 MAX_MATRIX_CLASSES = 128  # above, the noise is one rate with uniform targets
 ANCHOR_SHARE = 0.1  # the most confident rows of a class, which the anchor assumption rests on
 ANCHOR_EXCESS = 0.04  # noise that they must show beyond the fitted one to win a draw
@@ -265,7 +266,7 @@ def _evidence(
     undecided as it says. With many classes it keeps the rule's own bias, and only its scale is new.
     """
     no_noise = np.eye(len(features))
-    if len(features) > MAX_FULL_CLASSES:
+    if len(features) > MAX_RIVAL_CLASSES:
         bias = rule.bias[:, None]
 
         def score(log_scale: float) -> float:
