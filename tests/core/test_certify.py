@@ -99,6 +99,14 @@ def test_cannot_tell_counts_as_wrong_and_stays():
     assert unsure.wrong_changes_between == (0.0, 0.0)
 
 
+def test_answers_that_nobody_drew_prove_nothing():
+    truth, given, f = world(np.random.default_rng(3))
+    rows = np.arange(len(given) - 5, len(given))
+    found = certify(Tally.of(given, given, is_disputed(given, f), Answers(rows, truth[rows])))
+    assert found.counted == 0
+    assert found.sentence.endswith("nothing is proved: no answer is to a question of `adacorr ask`")
+
+
 def test_all_rows_answered_leaves_nothing_open():
     truth, given, f = world(np.random.default_rng(4))
     proposed = threshold(given, f, 0.5)

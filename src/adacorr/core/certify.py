@@ -210,12 +210,13 @@ class Certificate:
         low, high = (f"{share:.1%}" for share in self.wrong_before)
         after = f"at most {self.wrong_after:.1%} of all labels are wrong after, {low} to {high} now"
         people = f", {self.fixed:,} by answers" if self.fixed else ""
+        changes = "no label" if self.wrong_changes is None else f"{self.changes:,} labels"
+        done = f"change {changes} by rule{people}"
+        if not self.counted:
+            return f"{done}; nothing is proved: no answer is to a question of `adacorr ask`"
         if self.wrong_changes is None:
-            return f"change no label by rule{people}; {after}"
-        return (
-            f"change {self.changes:,} labels by rule{people}; at most {self.wrong_changes:.1%} of "
-            f"the changes by rule are wrong; {after}"
-        )
+            return f"{done}; {after}"
+        return f"{done}; at most {self.wrong_changes:.1%} of the changes by rule are wrong; {after}"
 
     @property
     def basis(self) -> str:
